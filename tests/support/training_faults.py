@@ -160,3 +160,19 @@ FAULTS: dict[str, Fault] = {
     "-1 to 1": _fault("values", "normalization", mean=(0.5,) * 3, std=(0.5,) * 3),
     "sides swapped": _fault("size", "size", size=SIZE[::-1]),
 }
+# The second of these cannot be seen with the first.
+HIDDEN = {
+    ("stretched", "black padding"),
+    ("nearest", "no rounding"),
+}
+
+
+def pairs() -> list[tuple[str, str]]:
+    """All pairs of faults of different parts that can both be seen."""
+    names = list(FAULTS)
+    return [
+        (one, other)
+        for position, one in enumerate(names)
+        for other in names[position + 1 :]
+        if FAULTS[one].part != FAULTS[other].part and not {(one, other), (other, one)} & HIDDEN
+    ]

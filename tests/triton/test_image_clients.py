@@ -6,11 +6,13 @@ For a classifier of pixels, as these programs require one, and an ensemble aroun
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 from PIL import Image
+from tritonclient.grpc import model_config_pb2
 
 from tests.support.onnx_heads import network
 from tests.support.tolerances import SHARE_TEXT
@@ -97,3 +99,22 @@ def test_the_best_classes_of_a_batch_as_texts(protocol: Protocol, model: str) ->
     wanted = tensors.InferRequestedOutput("shares", class_count=CLASS_COUNT)
     with protocol.connect() as client:
         assert_ranked(client.infer(model, [given], outputs=[wanted]).as_numpy("shares"))
+
+
+def test_the_declarations_that_image_client_requires(protocol: Protocol) -> None:
+    def get(message: Any, name: str) -> Any:
+        return message[name] if isinstance(message, dict) else getattr(message, name)
+
+    with protocol.connect() as client:
+        metadata = client.get_model_metadata("pixels", "")
+        response = client.get_model_config("pixels", "")
+    config = response if isinstance(response, dict) else response.config
+    (declared,), (output,), (entry,) = (
+        get(message, side)
+        for message, side in ((metadata, "inputs"), (metadata, "outputs"), (config, "input"))
+    )
+    assert (get(declared, "name"), get(declared, "datatype")) == ("images", "FP32")
+    assert [int(side) for side in get(declared, "shape")] == [-1, 3, 224, 224]
+    assert [int(side) for side in get(output, "shape")] == [-1, len(LABELS)]
+    assert get(config, "max_batch_size") == 16
+    assert get(entry, "format") in (model_config_pb2.ModelInput.FORMAT_NCHW, "FORMAT_NCHW")

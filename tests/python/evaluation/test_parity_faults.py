@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,9 @@ from PIL import Image
 
 from endcap.evaluation.parity.comparison import ParityReport, compare_tensors
 from endcap.evaluation.parity.pipelines import TrainingPipeline
-from tests.support.training_faults import FAULTS, SIZE, Training, crop, write_images
+from tests.support.training_faults import FAULTS, SIZE, Training, crop, pairs, write_images
 
-# Faults of different parts, of which each can be seen.
-PAIRS = [
-    ("BGR", "EXIF ignored"),
-    ("antialias", "stretched"),
-    ("bicubic", "not divided by 255"),
-    ("top left", "ImageNet's statistics"),
-    ("no rounding", "sides swapped"),
-]
+_SEED, _PAIRS = 33, 20
 
 
 @contextlib.contextmanager
@@ -63,7 +57,7 @@ def test_a_fault_is_named(images: list[Path], name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", PAIRS, ids=" and ".join)
+@pytest.mark.parametrize("pair", random.Random(_SEED).sample(pairs(), _PAIRS), ids=" and ".join)
 def test_two_faults_are_named(images: list[Path], pair: tuple[str, str]) -> None:
     first, second = (FAULTS[name] for name in pair)
     report = compare(images, second.on(first.on(Training())))
