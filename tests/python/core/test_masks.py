@@ -66,15 +66,22 @@ def whole_box(height: int, width: int) -> Scene:
     return Scene(smooth(random, (4, 24, 40)), weights, boxes, (height, width))
 
 
-# Some of them around the ends of words of 64 rows.
-SIZES = ((641, 479), (23, 39), (1, 1), *((h, 9) for h in (60, 63, 64, 65, 128, 130)))
 SCENES: dict[str, tuple[Scene, str]] = {
     **{
         f"{source}, {resolution}": (random_scene(1, source=source), resolution)
         for source in (None, (1080, 1920), (333, 250), (20, 30))
         for resolution in RESOLUTIONS
     },
-    **{f"input of {h}x{w}": (whole_box(h, w), "input") for h, w in SIZES},
+    **{f"input of {h}x{w}": (whole_box(h, w), "input") for h, w in ((641, 479), (23, 39), (1, 1))},
+    # Signs are kept in words of 64 rows of prototypes.
+    **{
+        f"{rows} rows, {resolution}": (
+            random_scene(1, shape=(8, rows, 40), source=(333, 250)),
+            resolution,
+        )
+        for rows in (63, 64, 65, 130)
+        for resolution in RESOLUTIONS
+    },
     # Hundreds of pixels between prototype pixels.
     "tall": (random_scene(9, shape=(4, 12, 12), source=(5000, 300)), "source"),
     "wide": (random_scene(9, shape=(4, 12, 12), source=(300, 5000)), "source"),
