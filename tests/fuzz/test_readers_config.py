@@ -14,7 +14,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from endcap.cli.files import find_repository
-from endcap.environment.stub import execution_environment
 from endcap.evaluation.reference import open_reference
 from endcap.repository.validation import validate_repository
 from endcap.triton.model_config import read_config, read_lines, read_model_config, set_parameter
@@ -87,8 +86,6 @@ def test_what_the_server_s_start_reads(case: tuple[str, bytes]) -> None:
             assert model.runs_dali in (True, False)
             assert model.is_optional in (True, False)
             assert model.uses_shared_python in (True, False)
-            with only_own_errors():
-                execution_environment(model)
             with only_own_errors():
                 assert_reads_as_protobuf(model, read_model_config(model.path))
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from endcap.triton.model_config import set_parameter
-from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 from tests.support.cli_runs import endcap
 from tests.support.conda_channel import VERSION, installed_package, python_package, write_channel
 from tests.support.endcap_wheel import write_wheel
@@ -57,15 +55,10 @@ def workshop(folder: Path) -> Iterator[Workshop]:
         yield Workshop(channel, write_wheel(scratch), temporary)
 
 
-def write_python_model(folder: Path, environment: Path | None = None) -> Path:
-    """A Python-backend model, as far as its folder goes, perhaps with an environment of its own."""
+def write_python_model(folder: Path) -> Path:
+    """A Python-backend model, as far as its folder goes."""
     (folder / "1").mkdir(parents=True)
-    text = (
-        CONFIG
-        if environment is None
-        else set_parameter(CONFIG, EXECUTION_ENVIRONMENT, str(environment))
-    )
-    (folder / "config.pbtxt").write_text(text)
+    (folder / "config.pbtxt").write_text(CONFIG)
     (folder / "1" / "model.py").write_text("import endcap\n")
     return folder
 

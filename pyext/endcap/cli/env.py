@@ -20,7 +20,6 @@ from endcap.environment.checking import (
     CheckedEnvironment,
     NumpyLimit,
     check_archive,
-    check_folder,
     find_numpy_limit,
 )
 from endcap.environment.packing import PackOptions, build_archive
@@ -28,7 +27,6 @@ from endcap.environment.placing import (
     ARCHIVE_ENDINGS,
     check_archive_name,
     check_model,
-    environment_of,
     place,
 )
 from endcap.errors import InvalidArgumentError
@@ -49,9 +47,7 @@ broken archive is left, and a model that could not get it keeps its files.
 CHECK_EXAMPLES = """
 **Examples**
 
-- `endcap env check environment.tar.gz`
-
-- `endcap env check models/preprocess_python`
+- `endcap env check models/preprocess_python/environment.tar.gz`
 
 **Exit code**: 0 when it works, 2 when not: the error message says why.
 """
@@ -179,50 +175,32 @@ def _built(
 @app.command("check", epilog=CHECK_EXAMPLES)
 @command()
 def check(
-    environment: Annotated[
-        Path,
-        typer.Argument(
-            help="A packed environment, or the folder of a model that has one.",
-            metavar="ARCHIVE|MODEL_DIR",
-        ),
-    ],
+    archive: Annotated[Path, typer.Argument(help="A packed environment.", metavar="ARCHIVE")],
     real: _Real = None,
     tritonserver: _Tritonserver = None,
 ) -> None:
     """Unpack an environment elsewhere and import from it, as `endcap env pack` does."""
-    place = environment_of(environment) if environment.is_dir() else environment
-    checked, limit = _checked(place, real, tritonserver)
-    size = place.stat().st_size if place.is_file() else None
-    _report(checked, limit, heading=f"{place} works", archive_bytes=size)
-
-
-def _checked(
-    place: Path, real: Path | None, tritonserver: Path | None
-) -> tuple[CheckedEnvironment, NumpyLimit]:
-    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
-        if place.is_dir():
-            checked = check_folder(place, place)
-        else:
-            with step_status() as progress:
-                checked = check_archive(place, Path(scratch), shown=place, progress=progress)
+    with (
+        tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch,
+        step_status() as progress,
+    ):
+        checked = check_archive(archive, Path(scratch), shown=archive, progress=progress)
     limit = find_numpy_limit(checked.python, real=real, tritonserver=tritonserver)
-    limit.check(checked, place)
-    return checked, limit
+    limit.check(checked, archive)
+    _report(checked, limit, heading=f"{archive} works", archive_bytes=archive.stat().st_size)
 
 
 def _report(
-    checked: CheckedEnvironment, limit: NumpyLimit, *, heading: str, archive_bytes: int | None
+    checked: CheckedEnvironment, limit: NumpyLimit, *, heading: str, archive_bytes: int
 ) -> None:
     """Print sizes, the limit on NumPy, and all packages."""
     console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
     for name, version in checked.packages.items():
         table.add_row(Text(printable(f"  {name}")), Text(printable(version)))
-    sizes = [f"{_megabytes(checked.size_bytes)} unpacked"]
-    if archive_bytes is not None:
-        sizes.insert(0, _megabytes(archive_bytes))
+    sizes = f"{_megabytes(archive_bytes)}, {_megabytes(checked.size_bytes)} unpacked"
     console.print(Text(printable(heading), style="bold"), soft_wrap=True)
-    console.print(Text(f"{', '.join(sizes)}, Python {checked.python}"), soft_wrap=True)
+    console.print(Text(f"{sizes}, Python {checked.python}"), soft_wrap=True)
     wanted = f"must be numpy{limit.specifier}" if limit.specifier else "may be any"
     line = f"NumPy {checked.numpy}; {wanted}: {limit.reason}"
     console.print(Text(printable(line)), soft_wrap=True)

@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 from endcap._files import whole_file
-from endcap.environment import ExecutionEnvironmentError
-from endcap.environment.stub import execution_environment, install
+from endcap.environment.stub import install
 from endcap.errors import InvalidArgumentError
 from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
@@ -86,25 +85,3 @@ def place(
     # Last: it makes a server load the others.
     if changed != text:
         write_config(config, changed)
-
-
-def environment_of(model: Path) -> Path:
-    """Return the archive or folder that a model's config.pbtxt names.
-
-    Raises:
-        InvalidArgumentError: The model names none.
-        ExecutionEnvironmentError: The environment does not exist.
-    """
-    check_model(model)
-    place = execution_environment(read_model_folder(model))
-    if place is None:
-        raise InvalidArgumentError(
-            f"model {model} has no parameter {EXECUTION_ENVIRONMENT}, it runs in the server's own "
-            f"Python; give it an environment by `endcap env pack --into {model}`"
-        )
-    if not place.exists():
-        raise ExecutionEnvironmentError(
-            f"{EXECUTION_ENVIRONMENT} of model {model} is {place}, which does not exist; "
-            f"put it there, or make it by `endcap env pack --into {model}`"
-        )
-    return place

@@ -16,8 +16,6 @@ from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.release import read_release
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME
-from endcap.triton.model_folder import ModelFolder
-from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
 STUB_NAME = "triton_python_backend_stub"
 REAL_STUB_NAME = f"{STUB_NAME}.real"
@@ -206,9 +204,3 @@ def _server_settings(server: ServerInstallation) -> dict[str, object]:
         # The wheel's stubs find their libraries by their own path, which the copy does not have.
         settings["library_folders"] = [str(server.library_dir)]
     return settings
-
-
-def execution_environment(model: ModelFolder) -> Path | None:
-    """Return the archive or folder that a model's EXECUTION_ENV_PATH names, None without one."""
-    value = model.config.parameter(EXECUTION_ENVIRONMENT)
-    return None if value is None else Path(value.replace(MODEL_DIRECTORY, str(model.path)))

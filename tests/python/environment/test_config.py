@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from endcap.environment.placing import check_model, environment_of, place
+from endcap.environment.placing import check_model, place
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.triton.model_config import read_lines, set_parameter, write_config
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
@@ -111,18 +111,6 @@ def test_models_that_can_have_no_environment_are_refused(tmp_path: Path) -> None
         check_model(tmp_path)
 
 
-def test_a_model_names_its_environment(tmp_path: Path) -> None:
-    config = tmp_path / "config.pbtxt"
-    config.write_text('backend: "python"\n')
-    with pytest.raises(InvalidArgumentError, match="endcap env pack --into"):
-        environment_of(tmp_path)
-    config.write_text(set_parameter(config.read_text(), EXECUTION_ENVIRONMENT, VALUE))
-    with pytest.raises(EndcapError, match=r"environment\.tar\.gz, which does not exist"):
-        environment_of(tmp_path)
-    (tmp_path / "environment.tar.gz").touch()
-    assert environment_of(tmp_path) == tmp_path / "environment.tar.gz"
-
-
 def test_placing_twice_is_placing_once(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()
@@ -170,7 +158,7 @@ def test_every_other_byte_of_a_config_stays_as_it_is(tmp_path: Path) -> None:
     after = (tmp_path / "shared.pbtxt").read_bytes()
     assert after.startswith(before)
     assert after.count(b"\n") == after.count(b"\r\n")
-    assert environment_of(model) == model / "env.tar.gz"
+    assert b"$$TRITON_MODEL_DIRECTORY/env.tar.gz" in after
 
 
 @pytest.mark.parametrize(

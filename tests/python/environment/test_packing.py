@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
+from endcap.environment import ExecutionEnvironmentError
+from endcap.environment.checking import check_folder
 from endcap.triton.model_config import read_lines
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT
 from tests.support.cli_runs import assert_error_message, endcap
@@ -103,14 +105,14 @@ def test_nothing_is_left_of_what_was_made_on_the_way(
     assert list(model.glob(".*")) == []
 
 
-def test_the_environment_of_a_model_that_works_passes(
+def test_an_archive_that_works_passes(
     packed: tuple[Path, Path, Result],
 ) -> None:
-    archive, model, written = packed
-    result = endcap("env", "check", model, columns=200)
+    archive, _, written = packed
+    result = endcap("env", "check", archive, columns=200)
     assert result.exit_code == 0, result.output
     heading, *rest = result.stdout.splitlines()
-    assert heading == f"{model / archive.name} works"
+    assert heading == f"{archive} works"
     assert rest == written.stdout.splitlines()[1:]
 
 
@@ -166,12 +168,13 @@ def test_a_damaged_archive_is_reported(
 def test_what_an_environment_lacks_is_reported(
     unpacked: Path, tmp_path: Path, path: str, content: str | None, message: str
 ) -> None:
-    model = write_python_model(tmp_path / "model", unpacked)  # a folder, as later releases take
     kept = (unpacked / path).rename(tmp_path / "kept")
     try:
         if content is not None:
             (unpacked / path).write_text(content)
-        assert_error_message(endcap("env", "check", model), str(unpacked), message)
+        with pytest.raises(ExecutionEnvironmentError, match=message) as refused:
+            check_folder(unpacked, unpacked)
+        assert str(unpacked) in str(refused.value)
     finally:
         kept.replace(unpacked / path)
 
