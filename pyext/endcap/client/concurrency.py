@@ -56,92 +56,28 @@ async def as_async(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, N
             yield item
 
 
-class _ThreadQueue:
-    """An unbounded queue."""
-
-    def __init__(self) -> None:
-        self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.put = self._items.put
-        self.pop = self._items.get
-
-    async def get(self, timeout_s: float | None = None) -> Any:
-        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
-        try:
-            return self._items.get(timeout=timeout_s)
-        except queue.Empty:
-            raise TimeoutError from None
-
-
-class _TaskQueue:
-    """`_ThreadQueue` for tasks."""
-
-    def __init__(self) -> None:
-        self._items: asyncio.Queue[Any] = asyncio.Queue()
-        self.put = self._items.put_nowait
-
-    async def get(self, timeout_s: float | None = None) -> Any:
-        if timeout_s is None or not self._items.empty():
-            return await self._items.get()
-        return await _within(self._items.get(), timeout_s)
-
-
-class _Semaphore:
-    release: Callable[[], None]
-
-    async def acquire(self, timeout_s: float | None = None) -> bool:
-        """Wait for a permit; return whether there was one within `timeout_s` seconds."""
-        raise NotImplementedError
-
-    async def __aenter__(self) -> None:
-        await self.acquire()
-
-    async def __aexit__(self, *exception: object) -> None:
-        self.release()
-
-
-class _ThreadSemaphore(_Semaphore):
-    """A number of permits."""
-
-    def __init__(self, permits: int) -> None:
-        self._permits = threading.Semaphore(permits)
-        self.release = self._permits.release
-
-    async def acquire(self, timeout_s: float | None = None) -> bool:
-        return self._permits.acquire(timeout=timeout_s)
-
-
-class _TaskSemaphore(_Semaphore):
-    """`_ThreadSemaphore` for tasks."""
-
-    def __init__(self, permits: int) -> None:
-        self._permits = asyncio.Semaphore(permits)
-        self.release = self._permits.release
-
-    async def acquire(self, timeout_s: float | None = None) -> bool:
-        if timeout_s is None or not self._permits.locked():
-            return await self._permits.acquire()
-        try:
-            return await _within(self._permits.acquire(), timeout_s)
-        except TimeoutError:
-            return False
-
-
-async def _within(work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-    try:
-        return await asyncio.wait_for(work, timeout_s)
-    except asyncio.TimeoutError:  # before Python 3.11 another class
-        raise TimeoutError from None
-
-
 class Threads:
     """The runtime of a client for threads. workers: The threads that `submit` uses."""
 
     is_async = False
-    queue = _ThreadQueue
-    semaphore = _ThreadSemaphore
+    make_queue = queue.SimpleQueue
+    make_semaphore = threading.Semaphore
 
     def __init__(self, workers: int = 1) -> None:
         self._workers = ThreadPoolExecutor(workers, "endcap client")
+
+    @staticmethod
+    async def get(items: Any, timeout_s: float | None = None) -> Any:
+        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
+        try:
+            return items.get(timeout=timeout_s)
+        except queue.Empty:
+            raise TimeoutError from None
+
+    @staticmethod
+    async def acquire(permits: Any, timeout_s: float | None = None) -> bool:
+        """Wait for a permit of a semaphore; return whether there was one in time."""
+        return bool(permits.acquire(timeout=timeout_s))
 
     @staticmethod
     async def sleep(seconds: float) -> None:
@@ -194,12 +130,30 @@ class Tasks:
     """The runtime of a client for asyncio: `Threads` with tasks."""
 
     is_async = True
-    queue = _TaskQueue
-    semaphore = _TaskSemaphore
+    make_queue = asyncio.Queue
+    make_semaphore = asyncio.Semaphore
     sleep = staticmethod(asyncio.sleep)
 
     def __init__(self, workers: int = 1) -> None:
         self.close = lambda: None
+
+    @staticmethod
+    async def get(items: Any, timeout_s: float | None = None) -> Any:
+        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
+        try:
+            return await asyncio.wait_for(items.get(), timeout_s)
+        except asyncio.TimeoutError:  # before Python 3.11 another class
+            raise TimeoutError from None
+
+    @staticmethod
+    async def acquire(permits: Any, timeout_s: float | None = None) -> bool:
+        """Wait for a permit of a semaphore; return whether there was one in time."""
+        if timeout_s is None or not permits.locked():
+            return bool(await permits.acquire())
+        try:
+            return await asyncio.wait_for(permits.acquire(), timeout_s)
+        except asyncio.TimeoutError:
+            return False
 
     @staticmethod
     async def call(function: Callable[..., T], *arguments: Any) -> T:

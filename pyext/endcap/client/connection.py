@@ -123,21 +123,22 @@ class Connection:
             RequestError: An error of the request, or no response in time after the one before.
         """
         self._check()
-        received, limit_s = self.runtime.queue(), self.options.timeout_s
+        limit_s = self.options.timeout_s
+        received: Any = self.runtime.make_queue()
         call = self.transport.start_stream(arguments, self.headers())
 
         async def receive() -> None:
             try:
                 async with contextlib.aclosing(as_async(call)) as messages:
                     async for message in messages:
-                        received.put(message)
-                received.put(None)
+                        received.put_nowait(message)
+                received.put_nowait(None)
             except (Exception, asyncio.CancelledError) as error:  # gRPC's aio cancels calls so
-                received.put(error)
+                received.put_nowait(error)
 
         job = self.runtime.start(receive)
         try:
-            while (message := await received.get(limit_s)) is not None:
+            while (message := await self.runtime.get(received, limit_s)) is not None:
                 if isinstance(message, BaseException):
                     raise self._stream_error(message) from message
                 if message.error_message:

@@ -82,7 +82,7 @@ class Detector:
         self._is_connected = self._is_closed = False
         self._pool: Pool | None = None
         self._runtime = self._make_runtime(arguments.concurrency)
-        self._permits = self._runtime.semaphore(arguments.concurrency)
+        self._permits = self._runtime.make_semaphore(arguments.concurrency)
         self._request_id_prefix = arguments.request_id_prefix()
         self._request_numbers = itertools.count(1)
 
@@ -184,7 +184,7 @@ class Detector:
         permits = 0
         try:
             while permits < self.concurrency:
-                await self._permits.acquire()
+                await self._runtime.acquire(self._permits)
                 permits += 1
         finally:
             await self._resources.aclose()
@@ -221,7 +221,7 @@ class Detector:
         ahead: A semaphore, of which each batch takes a permit before it is read.
         """
         size = self._arguments.batch
-        finished = self._runtime.queue()  # results, then their number; or an exception
+        finished: Any = self._runtime.make_queue()  # results, then their number; or an exception
         jobs: set[Any] = set()
         is_stopped, pending = False, 0  # batches whose jobs have not begun
 
@@ -229,9 +229,9 @@ class Detector:
             nonlocal pending
             pending -= 1
             try:
-                finished.put((start, await self._process(taken, start)))
+                finished.put_nowait((start, await self._process(taken, start)))
             except BaseException as error:
-                finished.put(error)
+                finished.put_nowait(error)
             finally:
                 self._permits.release()
 
@@ -242,8 +242,8 @@ class Detector:
             async def wait() -> None:  # an image is read when it can be sent
                 nonlocal has_permit
                 if ahead is not None:
-                    await ahead.acquire()
-                has_permit = await self._permits.acquire()
+                    await self._runtime.acquire(ahead)
+                has_permit = await self._runtime.acquire(self._permits)
 
             def send() -> None:
                 nonlocal start, taken, has_permit, pending
@@ -266,9 +266,9 @@ class Detector:
                                 break
                 if taken:
                     send()
-                finished.put(start // size)
+                finished.put_nowait(start // size)
             except BaseException as error:
-                finished.put(error)
+                finished.put_nowait(error)
             finally:
                 if has_permit:
                     self._permits.release()
@@ -277,7 +277,7 @@ class Detector:
         count, expected = 0, None
         try:
             while count != expected:
-                each = await finished.get()
+                each = await self._runtime.get(finished)
                 if isinstance(each, BaseException):
                     raise each
                 if isinstance(each, int):
@@ -295,8 +295,11 @@ class Detector:
         self, images: Sequence[Image], step: SequenceStep | None = None
     ) -> list[ImageResult]:
         """Return the results of the images of one request, when there is room for it."""
-        async with self._permits:
+        await self._runtime.acquire(self._permits)
+        try:
             return await self._process(images, step=step)
+        finally:
+            self._permits.release()
 
     async def _detect_one(self, image: Image, step: SequenceStep | None) -> ImageResult:
         self._check_usable()
@@ -422,7 +425,7 @@ class Detector:
         return results
 
     async def _in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
-        ahead, early = self._runtime.semaphore(self.concurrency), dict[int, ImageResult]()
+        ahead, early = self._runtime.make_semaphore(self.concurrency), dict[int, ImageResult]()
         position = 0
         async with contextlib.aclosing(self._run_all(images, ahead)) as finished:
             async for start, (result,) in finished:
@@ -456,8 +459,11 @@ class Detector:
                         async for response in responses:
                             yield response
                     continue
-                async with self._permits:
+                await self._runtime.acquire(self._permits)
+                try:
                     outcomes, more = await self._send([file], step)
+                finally:
+                    self._permits.release()
                 if isinstance(outcomes, RequestError):
                     is_started = not restarts
                     yield result(name, outcomes, **more)

@@ -399,7 +399,7 @@ class Pool:
             if value < 1:
                 raise errors.InvalidArgumentError(f"{name} is {value}; it must be at least 1")
         self._connection, self._runtime = connection, connection.runtime
-        self._permits = self._runtime.semaphore(regions)
+        self._permits = self._runtime.make_semaphore(regions)
         self._regions = _Regions(connection, regions, region_bytes, kind, device_id)
         weakref.finalize(self, self._regions.remove_all).atexit = False  # for all at once
         _living.add(self._regions)
@@ -425,7 +425,7 @@ class Pool:
     async def lend(self, timeout_s: float | None) -> AsyncIterator[Lease]:
         """Lend a region for the block; wait for one for at most `timeout_s` seconds."""
         deadline = self._regions.deadline(timeout_s)
-        if not await self._permits.acquire(max(deadline - time.monotonic(), 0)):
+        if not await self._runtime.acquire(self._permits, max(deadline - time.monotonic(), 0)):
             raise RequestError(
                 "timeout",
                 f"all {self._regions.limit} shared-memory regions were in use until the deadline; "
