@@ -150,8 +150,8 @@ class Detector:
                     region_bytes=arguments.region_bytes or needed,
                     kind=arguments.shared_memory,
                 )
-                self._resources.push_async_callback(self._pool.end)
-                await self._pool.open()
+                self._resources.push_async_callback(self._runtime.call, self._pool.end)
+                await self._runtime.call(self._pool.open)
         except BaseException:
             await self._resources.aclose()
             raise

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import importlib
 import itertools
 import math
@@ -33,7 +34,7 @@ from endcap._device import Target
 from endcap._pip_commands import install_command
 from endcap.client.concurrency import Tasks, run
 from endcap.client.connection import Connection, read_items
-from endcap.client.errors import UNREADABLE, RequestError, timed_out, unreadable
+from endcap.client.errors import UNREADABLE, RequestError, unreadable
 from endcap.client.options import ConnectionOptions, parse_address
 from endcap.client.transport import import_client
 from endcap.cuda_array import CudaArray
@@ -379,10 +380,12 @@ class Lease:
 
 
 class Pool:
-    """Regions of shared memory, lent to one user at a time: what both kinds of pools share.
+    """Regions of shared memory, lent to one user at a time: what all kinds of pools share.
 
     What changes the regions uses another connection, and blocks; asyncio runs it in a thread.
     """
+
+    _process = 0  # of a pool whose constructor has failed
 
     def __init__(
         self,
@@ -400,41 +403,81 @@ class Pool:
                 raise errors.InvalidArgumentError(f"{name} is {value}; it must be at least 1")
         self._connection, self._runtime = connection, connection.runtime
         self._permits = self._runtime.make_semaphore(regions)
-        self._regions = _Regions(connection, regions, region_bytes, kind, device_id)
-        weakref.finalize(self, self._regions.remove_all).atexit = False  # for all at once
-        _living.add(self._regions)
+        self._limit, self._kind = regions, kind
+        self._region_bytes, self._device_id = region_bytes, device_id
+        self._regions: list[_Region] = []
+        self._is_closed = False
+        self._taking, self._changing = threading.Lock(), threading.Lock()
+        self._process = os.getpid()
+        _living.add(self)
+
+    def __del__(self) -> None:
+        self.remove_all()
 
     def __repr__(self) -> str:
-        count = f"{len(self.names)} {self._regions.kind} regions"
+        count = f"{len(self._regions)} {self._kind} regions"
         return f"<{type(self).__name__} of {count}, {self._connection.address}>"
 
     @property
     def names(self) -> list[str]:
         """The names of the regions that exist now."""
-        return sorted(region.name for region in self._regions.all)
+        return sorted(region.name for region in self._regions)
 
-    async def open(self) -> None:
+    def open(self) -> None:
         """Make and register the regions; remove those of dead processes."""
-        await self._runtime.call(self._regions.open)
+        remove_abandoned()
+        if self._kind == "system":
+            check_capacity(self._limit, self._region_bytes)
+        try:
+            with self._changes(self._deadline()) as send:
+                for _ in range(self._limit):
+                    self._make(send)
+                in_file = self._kind == "system"
+                self._release(send, [n for n in self._known(send) if is_abandoned(n, in_file)])
+        except BaseException:
+            self.remove_all()
+            raise
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Wait for the leases, as long as a request may take, and remove all regions."""
-        await self._runtime.call(self._regions.close)
+        if os.getpid() == self._process and not self._is_closed:
+            deadline = self._deadline()
+            self._is_closed = True
+            while any(region.is_lent for region in self._regions) and time.monotonic() < deadline:
+                time.sleep(_WAIT_S)
+            self.remove_all()
+
+    def remove_all(self, seconds: float = _CLOSING_S) -> None:
+        """Remove the regions; unregister them first, as far as the server responds in time."""
+        if os.getpid() != self._process or not self._regions:
+            return
+        self._is_closed = True
+        deadline = time.monotonic() + seconds
+        try:
+            with contextlib.suppress(errors.EndcapError), self._changes(deadline, 0) as send:
+                while self._release(send, self.names):
+                    if time.monotonic() > deadline:
+                        break
+                    time.sleep(_WAIT_S)
+        finally:
+            for region in self._regions:
+                region.remove()
+            self._regions = []
 
     @contextlib.asynccontextmanager
-    async def lend(self, timeout_s: float | None) -> AsyncIterator[Lease]:
-        """Lend a region for the block; wait for one for at most `timeout_s` seconds."""
-        deadline = self._regions.deadline(timeout_s)
+    async def lend(self, timeout_s: float | None = None) -> AsyncIterator[Lease]:
+        """Lend a region for the block; see `SharedMemoryPool.acquire`."""
+        deadline = self._deadline(timeout_s)
         if not await self._runtime.acquire(self._permits, max(deadline - time.monotonic(), 0)):
             raise RequestError(
                 "timeout",
-                f"all {self._regions.limit} shared-memory regions were in use until the deadline; "
+                f"all {self._limit} shared-memory regions were in use until the deadline; "
                 "make the pool with more, or send less at once",
             )
         with contextlib.ExitStack() as ends:
             ends.callback(self._permits.release)
-            while (lease := self._regions.take()) is None:
-                await self._runtime.call(self._regions.add, deadline)
+            while (lease := self._take()) is None:
+                await self._runtime.call(self._add, deadline)
             ends.callback(lease.end)
             yield lease
 
@@ -454,19 +497,163 @@ class Pool:
         except RequestError as error:
             if not error.region_lost:
                 raise
-        await self._runtime.call(self._regions.register_again, deadline)
+        await self._runtime.call(self._register_again, deadline)
         with lease.sending():
             return await self._connection.infer(arguments, _left_s(deadline))
 
     async def _infer(
-        self, lease: Lease, model: str, tensors: tuple[Any, Any], timeout_s: float | None
+        self,
+        lease: Lease,
+        model: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        *,
+        timeout_s: float | None = None,
     ) -> Any:
+        """Send a request that uses the lease's region; see `SharedMemoryPool.infer`."""
+        arguments = {"model_name": model, "inputs": inputs, "outputs": outputs}
+        send = functools.partial(self.send, lease, arguments)
+        return await self._connection.repeat(send, timeout_s, is_repeatable=False)
+
+    def _deadline(self, timeout_s: float | None = None) -> float:
+        """Return the deadline of a call; raise an error where the pool cannot be used."""
+        if os.getpid() != self._process:
+            raise errors.UnsupportedError(
+                "this pool of shared memory belongs to the parent process; make one after the fork"
+            )
+        if self._is_closed:
+            raise errors.InvalidArgumentError(
+                "the pool of shared memory is closed; make another one"
+            )
         limit_s = self._connection.options.timeout_s if timeout_s is None else timeout_s
-        arguments = {"model_name": model, "inputs": tensors[0], "outputs": tensors[1]}
+        return time.monotonic() + limit_s
+
+    def _take(self) -> Lease | None:
+        """Lend a free region; return None where `_add` has to make one."""
+        self._deadline()  # it may have been closed during the wait
+        with self._taking:
+            for region in self._regions:
+                if not region.is_lent and not region.is_retired and region.views() is None:
+                    region.is_lent = True
+                    return Lease(region, self._connection.module)
+        return None
+
+    def _add(self, deadline: float) -> None:
+        """Remove the retired regions that the server has done with, and make one."""
+        while True:
+            with self._changes(deadline) as send:
+                retired = [region.name for region in self._regions if region.is_retired]
+                if self._release(send, retired) < 2 * self._limit:
+                    return self._make(send)
+            if time.monotonic() > deadline:
+                message = "the server still works on requests that nobody waits for any more, and "
+                raise RequestError("timeout", message + "may write to their regions; send less")
+            time.sleep(_WAIT_S)
+
+    def _register_again(self, deadline: float) -> None:
+        """Register the regions that a restarted server does not have."""
+        with self._changes(deadline) as send:
+            known = self._known(send)
+            for region in self._regions:
+                if not region.is_retired and region.name not in known:
+                    self._register(send, region)
+
+    @contextlib.contextmanager
+    def _changes(self, deadline: float, retries: int | None = None) -> Iterator[Send]:
+        """Keep others from changing the regions; yield a function that sends a request."""
+        if not self._changing.acquire(timeout=_left_s(deadline)):
+            raise RequestError("timeout", "the server has not taken the regions of others in time")
         try:
-            return await self.send(lease, arguments, limit_s)
-        except TimeoutError as error:
-            raise timed_out(limit_s) from error
+            options = self._connection.options
+            if retries is not None:
+                options = dataclasses.replace(options, retries=retries)
+            server = Connection(self._connection.address, options)
+
+            def send(verb: str, noun: str = "", **arguments: Any) -> Any:
+                method = f"{verb}_{self._kind}_shared_memory{noun}"
+                return run(server.request(method, timeout_s=_left_s(deadline), **arguments))
+
+            try:
+                yield send
+            finally:
+                run(server.close())
+        finally:
+            self._changing.release()
+
+    @staticmethod
+    def _known(send: Send) -> set[str]:
+        """Return the names of the regions that are registered with the server."""
+        return {str(region.get("name")) for region in read_items(send("get", "_status"), "regions")}
+
+    def _make(self, send: Send) -> None:
+        """Make and register a region."""
+        self._deadline()  # raises an error where the pool was closed meanwhile
+        region = KINDS[self._kind](self._region_bytes, self._device_id)
+        region.is_retired = True  # until it is registered
+        self._regions.append(region)
+        self._register(send, region)
+        region.is_retired = False
+
+    def _register(self, send: Send, region: _Region) -> None:
+        try:
+            send("register", **region.registration)
+        except RequestError as error:
+            if error.status_name in _NO_SERVER:
+                raise
+            with contextlib.suppress(RequestError):
+                if region.name in self._known(send):
+                    return  # the response to an earlier attempt was lost
+            raise errors.UnsupportedError(
+                f"the server does not take a shared-memory region ({error}); start it with "
+                "`endcap serve --client-shared-memory` (others from release 2.69 on with "
+                "--allow-client-shm=true), and let it see this machine's /dev/shm (in containers: "
+                "--ipc=host) and open this user's files there; or do without shared memory"
+            ) from error
+
+    def _release(self, send: Send, names: Collection[str]) -> int:
+        """Unregister regions and remove those of this pool.
+
+        Returns the number of those that a request uses, which the server refuses.
+        """
+        for name in names:
+            try:
+                send("unregister", name=name)
+            except RequestError as error:
+                if error.status_name in _NO_SERVER:
+                    raise
+        left = self._known(send) & {*names} if names else set()
+        for region in [r for r in self._regions if r.name in names and r.name not in left]:
+            region.remove()
+            self._regions.remove(region)
+        return len(left)
+
+
+_living: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+@atexit.register
+def _remove_all_pools() -> None:
+    deadline = time.monotonic() + _CLOSING_S
+    for pool in list(_living):
+        pool.remove_all(_left_s(deadline))
+
+
+def check_capacity(regions: int, region_bytes: int) -> None:
+    """Raise OutOfMemoryError for more than is free in /dev/shm."""
+    status = os.statvfs(FOLDER)
+    free = status.f_bavail * status.f_frsize
+    if regions * region_bytes > free:
+        raise errors.OutOfMemoryError(
+            f"{regions} shared-memory regions of {region_bytes} bytes each do not fit into "
+            f"{FOLDER}, where {free >> 20} MiB are free (in a container: --shm-size); give less "
+            "regions= or region_bytes= (--region-bytes), or with their defaults less concurrency= "
+            "or batch="
+        )
+
+
+def _left_s(deadline: float) -> float:
+    """Return the seconds until `deadline`, not fewer than a request needs."""
+    return max(deadline - time.monotonic(), _MIN_S)
 
 
 class SharedMemoryPool(Pool):
@@ -500,7 +687,7 @@ class SharedMemoryPool(Pool):
     ) -> None:
         address = parse_address(url)
         super().__init__(Connection(address, options or ConnectionOptions()), **settings)
-        run(self.open())
+        self.open()
 
     def __enter__(self) -> SharedMemoryPool:
         return self
@@ -539,7 +726,7 @@ class SharedMemoryPool(Pool):
         When the server does not know the region, as after a restart, all are registered again and
         the request is sent once more, within the same time. Other errors are not retried.
         """
-        return run(self._infer(lease, model, (inputs, outputs), timeout_s))
+        return run(self._infer(lease, model, inputs, outputs, timeout_s=timeout_s))
 
     def close(self) -> None:
         """Wait for the leases, as long as a request may take, and remove all regions.
@@ -547,12 +734,15 @@ class SharedMemoryPool(Pool):
         Meanwhile no region is lent, and requests of the leases continue. A server that does not
         respond delays it by a few seconds at most.
         """
-        run(self.end())
+        self.end()
         run(self._connection.close())
 
 
 class AsyncSharedMemoryPool(Pool):
     """`SharedMemoryPool` for the tasks of one event loop."""
+
+    acquire = Pool.lend
+    infer = Pool._infer
 
     def __init__(
         self, url: str, *, options: ConnectionOptions | None = None, **settings: Any
@@ -561,226 +751,13 @@ class AsyncSharedMemoryPool(Pool):
         super().__init__(Connection(address, options or ConnectionOptions(), Tasks()), **settings)
 
     async def __aenter__(self) -> AsyncSharedMemoryPool:
-        await self.open()
+        await self._runtime.call(self.open)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    def acquire(
-        self, timeout_s: float | None = None
-    ) -> contextlib.AbstractAsyncContextManager[Lease]:
-        """See `SharedMemoryPool.acquire`."""
-        return self.lend(timeout_s)
-
-    async def infer(
-        self,
-        lease: Lease,
-        model: str,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        *,
-        timeout_s: float | None = None,
-    ) -> Any:
-        """See `SharedMemoryPool.infer`."""
-        return await self._infer(lease, model, (inputs, outputs), timeout_s)
-
     async def close(self) -> None:
         """See `SharedMemoryPool.close`."""
-        await self.end()
+        await self._runtime.call(self.end)
         await self._connection.close()
-
-
-class _Regions:
-    """The regions of a pool. Its methods block, and are thread-safe."""
-
-    def __init__(
-        self, connection: Connection, limit: int, byte_size: int, kind: Kind, device_id: int
-    ) -> None:
-        self.all: list[_Region] = []
-        self.limit, self.kind = limit, kind
-        self._byte_size, self._device_id = byte_size, device_id
-        self._address, self._options = connection.address, connection.options
-        self._tritonclient = connection.module
-        self._process = os.getpid()
-        self._is_closed = False
-        self._taking, self._changing = threading.Lock(), threading.Lock()
-
-    def deadline(self, timeout_s: float | None = None) -> float:
-        """Return the deadline of a call; raise an error where the pool cannot be used."""
-        if os.getpid() != self._process:
-            raise errors.UnsupportedError(
-                "this pool of shared memory belongs to the parent process; make one after the fork"
-            )
-        if self._is_closed:
-            raise errors.InvalidArgumentError(
-                "the pool of shared memory is closed; make another one"
-            )
-        return time.monotonic() + (self._options.timeout_s if timeout_s is None else timeout_s)
-
-    def open(self) -> None:
-        """Make and register the regions; remove those of dead processes."""
-        remove_abandoned()
-        if self.kind == "system":
-            check_capacity(self.limit, self._byte_size)
-        try:
-            with self._changes(self.deadline()) as send:
-                for _ in range(self.limit):
-                    self._make(send)
-                in_file = self.kind == "system"
-                self._release(send, [n for n in self._known(send) if is_abandoned(n, in_file)])
-        except BaseException:
-            self.remove_all()
-            raise
-
-    def take(self) -> Lease | None:
-        """Lend a free region; return None where `add` has to make one."""
-        self.deadline()  # it may have been closed during the wait
-        with self._taking:
-            for region in self.all:
-                if not region.is_lent and not region.is_retired and region.views() is None:
-                    region.is_lent = True
-                    return Lease(region, self._tritonclient)
-        return None
-
-    def add(self, deadline: float) -> None:
-        """Remove the retired regions that the server has done with, and make one."""
-        while True:
-            with self._changes(deadline) as send:
-                retired = [region.name for region in self.all if region.is_retired]
-                if self._release(send, retired) < 2 * self.limit:
-                    return self._make(send)
-            if time.monotonic() > deadline:
-                message = "the server still works on requests that nobody waits for any more, and "
-                raise RequestError("timeout", message + "may write to their regions; send less")
-            time.sleep(_WAIT_S)
-
-    def register_again(self, deadline: float) -> None:
-        """Register the regions that a restarted server does not have."""
-        with self._changes(deadline) as send:
-            known = self._known(send)
-            for region in self.all:
-                if not region.is_retired and region.name not in known:
-                    self._register(send, region)
-
-    def close(self) -> None:
-        """Wait for the leases, as long as a request may take, and remove all regions."""
-        if os.getpid() == self._process and not self._is_closed:
-            deadline = self.deadline()
-            self._is_closed = True
-            while any(region.is_lent for region in self.all) and time.monotonic() < deadline:
-                time.sleep(_WAIT_S)
-            self.remove_all()
-
-    def remove_all(self, seconds: float = _CLOSING_S) -> None:
-        """Remove the regions; unregister them first, as far as the server responds in time."""
-        if os.getpid() != self._process or not self.all:
-            return
-        self._is_closed = True
-        deadline = time.monotonic() + seconds
-        try:
-            with contextlib.suppress(errors.EndcapError), self._changes(deadline, 0) as send:
-                while self._release(send, [r.name for r in self.all]):
-                    if time.monotonic() > deadline:
-                        break
-                    time.sleep(_WAIT_S)
-        finally:
-            for region in self.all:
-                region.remove()
-            self.all = []
-
-    @contextlib.contextmanager
-    def _changes(self, deadline: float, retries: int | None = None) -> Iterator[Send]:
-        """Keep others from changing the regions; yield a function that sends a request."""
-        if not self._changing.acquire(timeout=_left_s(deadline)):
-            raise RequestError("timeout", "the server has not taken the regions of others in time")
-        try:
-            options = self._options
-            if retries is not None:
-                options = dataclasses.replace(options, retries=retries)
-            server = Connection(self._address, options)
-
-            def send(verb: str, noun: str = "", **arguments: Any) -> Any:
-                method = f"{verb}_{self.kind}_shared_memory{noun}"
-                return run(server.request(method, timeout_s=_left_s(deadline), **arguments))
-
-            try:
-                yield send
-            finally:
-                run(server.close())
-        finally:
-            self._changing.release()
-
-    def _known(self, send: Send) -> set[str]:
-        """Return the names of the regions that are registered with the server."""
-        return {str(region.get("name")) for region in read_items(send("get", "_status"), "regions")}
-
-    def _make(self, send: Send) -> None:
-        """Make and register a region."""
-        self.deadline()  # raises an error where the pool was closed meanwhile
-        region = KINDS[self.kind](self._byte_size, self._device_id)
-        region.is_retired = True  # until it is registered
-        self.all.append(region)
-        self._register(send, region)
-        region.is_retired = False
-
-    def _register(self, send: Send, region: _Region) -> None:
-        try:
-            send("register", **region.registration)
-        except RequestError as error:
-            if error.status_name in _NO_SERVER:
-                raise
-            with contextlib.suppress(RequestError):
-                if region.name in self._known(send):
-                    return  # the response to an earlier attempt was lost
-            raise errors.UnsupportedError(
-                f"the server does not take a shared-memory region ({error}); start it with "
-                "`endcap serve --client-shared-memory` (others from release 2.69 on with "
-                "--allow-client-shm=true), and let it see this machine's /dev/shm (in containers: "
-                "--ipc=host) and open this user's files there; or do without shared memory"
-            ) from error
-
-    def _release(self, send: Send, names: Collection[str]) -> int:
-        """Unregister regions and remove those of this pool.
-
-        Returns the number of those that a request uses, which the server refuses.
-        """
-        for name in names:
-            try:
-                send("unregister", name=name)
-            except RequestError as error:
-                if error.status_name in _NO_SERVER:
-                    raise
-        left = self._known(send) & {*names} if names else set()
-        for region in [each for each in self.all if each.name in names and each.name not in left]:
-            region.remove()
-            self.all.remove(region)
-        return len(left)
-
-
-_living: weakref.WeakSet[_Regions] = weakref.WeakSet()
-
-
-@atexit.register
-def _remove_all_pools() -> None:
-    deadline = time.monotonic() + _CLOSING_S
-    for regions in list(_living):
-        regions.remove_all(_left_s(deadline))
-
-
-def check_capacity(regions: int, region_bytes: int) -> None:
-    """Raise OutOfMemoryError for more than is free in /dev/shm."""
-    status = os.statvfs(FOLDER)
-    free = status.f_bavail * status.f_frsize
-    if regions * region_bytes > free:
-        raise errors.OutOfMemoryError(
-            f"{regions} shared-memory regions of {region_bytes} bytes each do not fit into "
-            f"{FOLDER}, where {free >> 20} MiB are free (in a container: --shm-size); give less "
-            "regions= or region_bytes= (--region-bytes), or with their defaults less concurrency= "
-            "or batch="
-        )
-
-
-def _left_s(deadline: float) -> float:
-    """Return the seconds until `deadline`, not fewer than a request needs."""
-    return max(deadline - time.monotonic(), _MIN_S)
