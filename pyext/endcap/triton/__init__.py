@@ -5,5 +5,5 @@
 endcap's backends.
 
 `model_contract` returns the tensors that the parameters of endcap's backends determine, from the
-core. `stage_settings` and `video_settings` read the parameters of a model.
+core. `stage_settings` reads the parameters of a model.
 """

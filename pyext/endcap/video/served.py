@@ -25,14 +25,13 @@ from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, St
 from endcap.python_backend.bls import CallModel, ModelCall, Tensor
 from endcap.python_backend.failures import ModelCallError, RequestCancelledError, status_of
 from endcap.tracking import Tracker
-from endcap.triton.video_settings import VideoOptions, VideoSettings
 from endcap.video.frames import VideoFrame
 from endcap.video.in_order import submit_in_order
 from endcap.video.reader import VideoReader
+from endcap.video.settings import MAX_RATE, VideoOptions, VideoSettings
 from endcap.yuv import YuvImage
 
 _RATE_WITHOUT_ONE = 30.0  # frames a second, for the tracker
-_MOST_RATE = 1000.0
 _ROWS = ("detection_boxes", "detection_scores", "detection_classes", "detection_indices")
 _NUMBERS = ("num_detections", "status")
 
@@ -120,7 +119,6 @@ class VideoJob:
             rate=options.rate,
             every=options.every,
             keyframes_only=options.keyframes_only,
-            on_full=options.on_full,  # type: ignore[arg-type]
             threads=self._settings.decode_threads,
         )
 
@@ -210,7 +208,6 @@ class VideoJob:
             self.failed_frames += 1
             self.first_failure = self.first_failure or detected.error
         if tracker is not None:
-            tracker.skip(frame.dropped)
             try:
                 detections = tracker(detections)
             except EndcapError as error:
@@ -235,7 +232,7 @@ class VideoJob:
         if options.frame_rate is not None:
             return options.frame_rate
         rate = float(reader.frame_rate or 0)
-        if options.keyframes_only or not 0 < rate <= _MOST_RATE:
+        if options.keyframes_only or not 0 < rate <= MAX_RATE:
             return options.rate or _RATE_WITHOUT_ONE
         return rate / options.every if options.rate is None else min(rate, options.rate)
 

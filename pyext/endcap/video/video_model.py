@@ -16,8 +16,8 @@ from endcap.python_backend.bls import MAX_CALLS, call_model
 from endcap.python_backend.failures import RequestCancelledError, describe
 from endcap.python_backend.requests import find_input, on_host
 from endcap.python_backend.responses import ModelLog, failed, to_tensors
-from endcap.triton.video_settings import read_video_options, read_video_settings
 from endcap.video.served import VideoJob
+from endcap.video.settings import read_video_options, read_video_settings
 from endcap.video.source import import_av
 
 _WATCH_S = 0.2  # how often requests are looked at that may have been cancelled

@@ -20,11 +20,11 @@ import pytest
 
 import endcap
 from endcap.client import Detection, ImageResult, Task
-from endcap.triton.video_settings import VideoOptions, VideoSettings
 from endcap.video import VideoFrame, detect_video
 from endcap.video.detection import tracked
 from endcap.video.in_order import submit_in_order
-from endcap.video.served import VideoJob, _Detected
+from endcap.video.served import VideoJob
+from endcap.video.settings import VideoOptions, VideoSettings
 
 
 def in_order(
@@ -199,24 +199,6 @@ def test_an_object_keeps_its_id_over_frames_that_a_live_source_dropped() -> None
     results = [result for _, result in detect_video(client, live_frames(), tracker=tracker)]
     assert [each.detections[0].track_id for each in results] == [1] * len(DROPPED)
     assert tracker.frames == len(DROPPED) + sum(DROPPED)
-
-
-def test_an_object_keeps_its_id_over_dropped_frames_in_the_served_model() -> None:
-    settings = VideoSettings(model="detect")
-    with ThreadPoolExecutor() as threads:
-        job = VideoJob(
-            b"a video",
-            settings,
-            VideoOptions(),
-            call=lambda call: {},
-            threads=threads,
-        )
-        tracker = endcap.Tracker()
-        rows = [
-            job._row(frame, _Detected(BrightSquares().detect_one(frame.image).detections), tracker)
-            for frame in live_frames()
-        ]
-    assert [row["track_ids"].tolist() for row in rows] == [[1]] * len(DROPPED)
 
 
 ROWS = {"boxes": (1, 3, 4), "scores": (1, 3), "classes": (1, 3), "indices": (1, 3)}

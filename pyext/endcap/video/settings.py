@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from endcap.errors import InvalidArgumentError
 from endcap.triton.parameters import parse_count, read_parameters
 
-_MAX_RATE = 1000.0  # frames a second
-_ON_FULL = ("wait", "drop_oldest")
+MAX_RATE = 1000.0  # frames a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +79,6 @@ class VideoOptions:
         frame_rate: frames a second for the tracker; None takes that of the frames.
         score_threshold: detections of a lower score are left out, before the tracker.
         max_frames: the most frames; the model's own limit holds as well.
-        on_full: what happens to frames that the model is too slow for: "wait", as None does, or
-            "drop_oldest".
     """
 
     rate: float | None = None
@@ -92,7 +88,6 @@ class VideoOptions:
     frame_rate: float | None = None
     score_threshold: float = 0.0
     max_frames: int | None = None
-    on_full: str | None = None
 
 
 def read_video_options(text: bytes | str | None) -> VideoOptions:
@@ -113,14 +108,11 @@ def read_video_options(text: bytes | str | None) -> VideoOptions:
         raise InvalidArgumentError('options are no JSON object: give one, as {"every": 2}')
     for name, value in given.items():
         if name not in _OPTIONS:
-            similar = difflib.get_close_matches(name, _OPTIONS, 1)
-            meant = f"; did you mean '{similar[0]}'?" if similar else ""
             raise InvalidArgumentError(
                 f"options have '{name[:100]}', which is none: there are {', '.join(_OPTIONS)}"
-                f"{meant}"
             )
-        expected, is_allowed = _OPTIONS[name]
-        if not is_allowed(value):
+        types, is_allowed, expected = _OPTIONS[name]
+        if type(value) not in types or not is_allowed(value):
             shown = json.dumps(value)[:100]
             raise InvalidArgumentError(f"option {name} is {shown}: give {expected}")
     options = VideoOptions(**given)
@@ -129,30 +121,21 @@ def read_video_options(text: bytes | str | None) -> VideoOptions:
     return options
 
 
-def _is_number(value: Any, types: tuple[type, ...] = (int, float)) -> bool:
-    return isinstance(value, types) and not isinstance(value, bool)
-
-
-# What each option may be, and whether a value is that.
-_FLAG = ("true or false", lambda value: isinstance(value, bool))
-_COUNT = (
-    "a whole number of 1 or more",
-    lambda value: _is_number(value, (int,)) and 0 < value < 2**31,
+# Of each option the types in JSON, whether a value of these is allowed, and what to give instead.
+_Rule: TypeAlias = tuple[tuple[type, ...], Callable[[Any], bool], str]
+_FLAG: _Rule = ((bool,), lambda _: True, "true or false")
+_COUNT: _Rule = ((int,), lambda value: 0 < value < 2**31, "a whole number of 1 or more")
+_RATE: _Rule = (
+    (int, float),
+    lambda value: 0 < value <= MAX_RATE,
+    f"frames a second, above 0, up to {MAX_RATE:g}",
 )
-_RATE = (
-    f"frames a second, above 0, up to {_MAX_RATE:g}",
-    lambda value: _is_number(value) and 0 < value <= _MAX_RATE,
-)
-_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_OPTIONS = {
     "rate": _RATE,
     "every": _COUNT,
     "keyframes_only": _FLAG,
     "track": _FLAG,
     "frame_rate": _RATE,
-    "score_threshold": (
-        "a number from 0 to 1",
-        lambda value: _is_number(value) and 0 <= value <= 1,
-    ),
+    "score_threshold": ((int, float), lambda value: 0 <= value <= 1, "a number from 0 to 1"),
     "max_frames": _COUNT,
-    "on_full": (f"one of {', '.join(_ON_FULL)}", lambda value: value in _ON_FULL),
 }

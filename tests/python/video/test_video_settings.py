@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from endcap.errors import InvalidArgumentError
-from endcap.triton.video_settings import (
+from endcap.video.settings import (
     VideoOptions,
     VideoSettings,
     read_video_options,
@@ -76,7 +76,6 @@ def test_every_option() -> None:
         "frame_rate": 12.5,
         "score_threshold": 0.5,
         "max_frames": 7,
-        "on_full": "drop_oldest",
     }
     assert read_video_options(json.dumps(given).encode()) == VideoOptions(**given)  # type: ignore[arg-type]
     assert read_video_options('{"every": 3}') == VideoOptions(every=3)
@@ -88,7 +87,7 @@ def test_every_option() -> None:
         (b"\xff", "options are no JSON"),
         ("[" * 100_000, "options are no JSON"),
         ("[]", "no JSON object"),
-        ('{"evry": 2}', r"options have 'evry', which is none: .*; did you mean 'every'\?"),
+        ('{"evry": 2}', "options have 'evry', which is none: there are rate, every"),
         ('{"reconnect": true}', "options have 'reconnect'"),
         ('{"every": 0}', "option every is 0: give a whole number"),
         ('{"every": 1.5}', r"option every is 1\.5"),
@@ -101,8 +100,6 @@ def test_every_option() -> None:
         ('{"track": 1}', "option track is 1: give true or false"),
         ('{"score_threshold": 2}', "from 0 to 1"),
         ('{"max_frames": -1}', "option max_frames is -1"),
-        ('{"on_full": "drop"}', "one of wait, drop_oldest"),
-        ('{"on_full": {}}', "one of wait, drop_oldest"),
     ],
 )
 def test_wrong_options_are_refused(text: Any, part: str) -> None:
