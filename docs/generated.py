@@ -16,7 +16,7 @@ from typing import Any
 
 import endcap
 from endcap.doctor import CHECKS
-from endcap.repository.head_families import HEAD_FAMILIES, readable_families
+from endcap.repository.head_families import HEAD_PARAMETERS, readable_families
 from endcap.triton.model_contract import ModelContract, postprocess_contract
 from endcap.triton.tensor_spec import TRITON_TYPES
 
@@ -86,7 +86,6 @@ def presets() -> str:
 
 def head(family: str) -> str:
     """Return the section of a head family: its tensors and parameters."""
-    known = HEAD_FAMILIES[family]
     base, *changed = [_contract(family, symbol) for symbol in (None, *SYMBOLS)]
     rows = [
         [side, f"`{name}`", dtype, f"`[{', '.join(shape)}]`"]
@@ -95,9 +94,8 @@ def head(family: str) -> str:
     ]
     if family == "classification":  # the number of classes in the output is a parameter, not 5
         rows = [[cell.replace("[5]", "[top_k]") for cell in row] for row in rows]
-    text = f"## {family}\n\n{known.description}\n\n{table(['', 'name', 'dtype', 'shape'], rows)}"
-    text += f"\n\nParameters: {', '.join(f'`{name}`' for name in known.parameters)}."
-    return text
+    read = ", ".join(f"`{name}`" for name in HEAD_PARAMETERS[family])
+    return f"## {family}\n\n{table(['', 'name', 'dtype', 'shape'], rows)}\n\nParameters: {read}."
 
 
 def _contract(family: str, increased: str | None) -> ModelContract:

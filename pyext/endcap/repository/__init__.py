@@ -14,7 +14,7 @@
    write, each with its reason, and say what is missing.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
 
-`options` is what the user gives, `head_families` what is known of each family. `validation` is
+`options` is what the user gives, `head_families` the parameters of each family. `validation` is
 `endcap validate`. Parameters, tensors and config.pbtxt are read by `endcap.triton`.
 """
 

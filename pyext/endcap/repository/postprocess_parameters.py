@@ -12,7 +12,7 @@ from endcap.detections import class_name
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
 from endcap.repository.head_evidence import Head
-from endcap.repository.head_families import HEAD_FAMILIES
+from endcap.repository.head_families import HEAD_PARAMETERS
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import ExporterMetadata
 from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
@@ -134,7 +134,7 @@ def choose_postprocess_parameters(
         "num_classes": Decision(str(count), reason),
     }
     defaults = postprocess_contract(decided_values(chosen))
-    read = HEAD_FAMILIES[family].parameters
+    read = HEAD_PARAMETERS[family]
     if family == "classification" and settings.get("multi_label") != "true":
         read = tuple(name for name in read if not name.startswith("score_threshold"))
     given = {name: value for name, value in settings.items() if name in defaults.parameters}
