@@ -102,14 +102,14 @@ def read_video_options(text: bytes | str | None) -> VideoOptions:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(
-            f'options are no JSON ({error}): give an object, as {{"every": 2}}'
+            f'options are not JSON ({error}); give an object, such as {{"every": 2}}'
         ) from error
     if not isinstance(given, dict):
-        raise InvalidArgumentError('options are no JSON object: give one, as {"every": 2}')
+        raise InvalidArgumentError('options are not a JSON object; give one, such as {"every": 2}')
     for name, value in given.items():
         if name not in _OPTIONS:
             raise InvalidArgumentError(
-                f"options have '{name[:100]}', which is none: there are {', '.join(_OPTIONS)}"
+                f"there is no option '{name[:100]}'; give {', '.join(_OPTIONS)}"
             )
         types, is_allowed, expected = _OPTIONS[name]
         if type(value) not in types or not is_allowed(value):

@@ -84,11 +84,11 @@ def test_every_option() -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        (b"\xff", "options are no JSON"),
-        ("[" * 100_000, "options are no JSON"),
-        ("[]", "no JSON object"),
-        ('{"evry": 2}', "options have 'evry', which is none: there are rate, every"),
-        ('{"reconnect": true}', "options have 'reconnect'"),
+        (b"\xff", "options are not JSON"),
+        ("[" * 100_000, "options are not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"evry": 2}', "there is no option 'evry'; give rate, every"),
+        ('{"reconnect": true}', "there is no option 'reconnect'"),
         ('{"every": 0}', "option every is 0: give a whole number"),
         ('{"every": 1.5}', r"option every is 1\.5"),
         ('{"every": true}', "option every is true"),
