@@ -5,15 +5,15 @@
 1. `client.py`, `DetectionClient.detect`: runs the coroutine of
 2. `detection.py`, `Detector._detect`: cuts the images into batches; `_process` reads the files,
    `_infer` makes a request of them (`requests.py`) and results of the response (`results.py`),
-3. `connection.py`, `AsyncConnection.repeat`: sends it within the deadline, and again, by
+3. `connection.py`, `Connection.repeat`: sends it within the deadline, and again, by
 4. `transport.py`: `infer` of tritonclient's client for gRPC or HTTP, and its errors.
 
-With asyncio `aio.py` takes the place of 1. `concurrency.py` has what differs between threads and
-tasks, `shared_memory.py` the pools of memory that a server on this machine shares.
+The methods of `AsyncDetectionClient` are the coroutines of 2. `concurrency.py` has what differs
+between threads and tasks, `shared_memory.py` the pools of memory that a server on this machine
+shares.
 """
 
-from endcap.client.aio import AsyncDetectionClient
-from endcap.client.client import DetectionClient
+from endcap.client.client import AsyncDetectionClient, DetectionClient
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import (
     ClientArguments,

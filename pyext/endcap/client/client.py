@@ -1,11 +1,10 @@
-"""The client for threads."""
+"""The clients for threads and for asyncio."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from types import TracebackType
 
-from endcap.client.concurrency import Threads, iterate, run
+from endcap.client.concurrency import Tasks, Threads, iterate, run
 from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.options import ClientArguments
@@ -65,12 +64,7 @@ class DetectionClient(Detector):
     def __enter__(self) -> DetectionClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         run(self._end(at_once=kind is not None))
 
     def close(self) -> None:
@@ -100,7 +94,7 @@ class DetectionClient(Detector):
             on_result: A function that is called, in this thread or event loop, with the result of
                 each image as soon as there is one.
         """
-        return run(self._detect(images, on_result))
+        return run(self._detect(images, on_result=on_result))
 
     def detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
         """Return the result of one image.
@@ -111,7 +105,7 @@ class DetectionClient(Detector):
                 and need their results at once. Such a request is not repeated; `track` sends the
                 frames of an iterable.
         """
-        return run(self._detect_one(image, step))
+        return run(self._detect_one(image, step=step))
 
     def detect_stream(
         self, images: Iterable[Image], *, sequence: int | str | None = None
@@ -132,7 +126,7 @@ class DetectionClient(Detector):
         Raises:
             UnsupportedError: Over HTTP, with shared memory, or with batches.
         """
-        return iterate(self._detect_stream(images, sequence))
+        return iterate(self._detect_stream(images, sequence=sequence))
 
     def track(
         self, frames: Iterable[Image], *, sequence: int | str
@@ -154,7 +148,7 @@ class DetectionClient(Detector):
             UnsupportedError: The model returns no tracks; over HTTP, with shared memory, or with
                 batches.
         """
-        return iterate(self._track(frames, sequence))
+        return iterate(self._track(frames, sequence=sequence))
 
     def video(
         self, video: Video, *, options: Mapping[str, object] | None = None
@@ -176,4 +170,30 @@ class DetectionClient(Detector):
             InvalidArgumentError: Options that cannot be written as JSON.
             UnsupportedError: The model reads no videos; over HTTP, or with shared memory.
         """
-        return iterate(self._video(video, options))
+        return iterate(self._video(video, options=options))
+
+
+class AsyncDetectionClient(Detector):
+    """`DetectionClient` for asyncio, with the same arguments and results.
+
+    It connects when its `async with` block begins, and any number of tasks of that event loop may
+    use it at once.
+    """
+
+    _make_runtime = Tasks
+    detect = Detector._detect
+    detect_one = Detector._detect_one
+    detect_stream = Detector._detect_stream
+    track = Detector._track
+    video = Detector._video
+
+    async def __aenter__(self) -> AsyncDetectionClient:
+        await self._connect()
+        return self
+
+    async def __aexit__(self, kind: object, *error: object) -> None:
+        await self._end(at_once=kind is not None)
+
+    async def close(self) -> None:
+        """Wait for requests in flight and close the connections; see `DetectionClient.close`."""
+        await self._end()

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, TypeVar
 
 from endcap.client.concurrency import Runtime, Threads, as_async
@@ -81,12 +80,7 @@ class Connection:
     async def __aenter__(self) -> Connection:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -114,7 +108,7 @@ class Connection:
         # timeout that ends.
         if self.options.send_timeout and "sequence_id" not in arguments:
             arguments.setdefault("timeout", max(1, int(timeout_s * 1e6)))
-        return await self._send("infer", arguments | self.transport.infer_options(), timeout_s)
+        return await self._send("infer", arguments | self.transport.infer_options, timeout_s)
 
     async def stream(self, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
         """Yield the InferResults of a request to a decoupled model, over a gRPC stream.

@@ -194,8 +194,12 @@ class Detector:
     # --- many images ------------------------------------------------------------------------------
 
     async def _detect(
-        self, images: Images, on_result: Callable[[ImageResult], None] | None
+        self, images: Images, *, on_result: Callable[[ImageResult], None] | None = None
     ) -> Results:
+        """Return the result of each image, in the order of `images`; see `DetectionClient.detect`.
+
+        Cancelling the task that awaits the results cancels its requests.
+        """
         self._check_usable()
         self._check_one_response()
         refuse_single(images)
@@ -301,7 +305,8 @@ class Detector:
         finally:
             self._permits.release()
 
-    async def _detect_one(self, image: Image, step: SequenceStep | None) -> ImageResult:
+    async def _detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
+        """Return the result of one image; see `DetectionClient.detect_one`."""
         self._check_usable()
         self._check_one_response()
         (result,) = await self._run([image], step)
@@ -405,24 +410,23 @@ class Detector:
     # --- streams ----------------------------------------------------------------------------------
 
     def _detect_stream(
-        self, images: Images, sequence: int | str | None, *, restarts: bool = False
+        self, images: Images, *, sequence: int | str | None = None
     ) -> AsyncGenerator[ImageResult, None]:
-        refuse_single(images)
-        self._check_streams()
-        if sequence is not None:
-            SequenceStep(sequence)  # raises an error here, not with the first image
-        elif not self._served_model.decoupled:
+        """Yield the results of images in their order; see `DetectionClient.detect_stream`."""
+        self._check_streams(images, sequence)
+        if sequence is None and not self._served_model.decoupled:
             return self._in_order(images)
-        return self._one_by_one(images, sequence, restarts=restarts)
+        return self._one_by_one(images, sequence)
 
-    def _track(self, frames: Images, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
-        results = self._detect_stream(frames, sequence, restarts=True)
+    def _track(self, frames: Images, *, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of a camera's frames in their order; see `DetectionClient.track`."""
+        self._check_streams(frames, sequence)
         if _TRACK_IDS not in self._served_model.outputs:
             raise UnsupportedError(
                 f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
                 "as detect_track of the shipped repository"
             )
-        return results
+        return self._one_by_one(frames, sequence, restarts=True)
 
     async def _in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
         ahead, early = self._runtime.make_semaphore(self.concurrency), dict[int, ImageResult]()
@@ -436,7 +440,7 @@ class Detector:
                     ahead.release()
 
     async def _one_by_one(
-        self, images: Images, sequence: int | str | None, *, restarts: bool
+        self, images: Images, sequence: int | str | None, *, restarts: bool = False
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of images, which are sent one after the other.
 
@@ -508,8 +512,9 @@ class Detector:
             yield reader.result(name, as_request_error(error), **more)
 
     def _video(
-        self, video: Video, options: Mapping[str, object] | None
+        self, video: Video, *, options: Mapping[str, object] | None = None
     ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of a video's frames in their order; see `DetectionClient.video`."""
         self._check_streams()
         if not self._served_model.reads_videos:
             raise UnsupportedError(
@@ -559,8 +564,11 @@ class Detector:
                 "call detect_stream()"
             )
 
-    def _check_streams(self) -> None:
-        """Raise UnsupportedError where the client's arguments rule a stream out."""
+    def _check_streams(self, images: Images = (), sequence: int | str | None = None) -> None:
+        """Raise an error where a stream of these images is impossible, before the first is read."""
+        refuse_single(images)
+        if sequence is not None:
+            SequenceStep(sequence)
         self._check_usable()
         if self.address.protocol != "grpc":
             raise UnsupportedError("Triton has streams over gRPC only; give its gRPC address")

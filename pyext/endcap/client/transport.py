@@ -12,7 +12,7 @@ import importlib
 import re
 import threading
 import weakref
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,20 @@ def make_transport(address: Address, options: ConnectionOptions, *, is_async: bo
 class Transport:
     """A connection to one server."""
 
-    module: Any  # tritonclient.grpc or tritonclient.http
+    _open: Callable[[], Any]  # makes tritonclient's client
     _client: Any = None
 
-    def __init__(self) -> None:
+    def __init__(self, module: str, **infer_options: Any) -> None:
+        self.module = import_client(module)
+        self.infer_options = infer_options  # arguments of `infer` that follow from the options
         self._exception = import_client("utils").InferenceServerException
         self._in_flight: set[asyncio.Future[Any]] = set()
+
+    def client(self) -> Any:
+        """Return tritonclient's client. One of asyncio needs the event loop of the first call."""
+        if self._client is None:
+            self._client = self._open()
+        return self._client
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
@@ -68,10 +76,6 @@ class Transport:
 
     async def close(self) -> None:
         """Close the connection; requests in flight fail."""
-        raise NotImplementedError
-
-    def infer_options(self) -> dict[str, Any]:
-        """Return the arguments of `infer` that follow from the options."""
         raise NotImplementedError
 
     def start_stream(self, arguments: dict[str, Any], headers: Mapping[str, str]) -> Any:
@@ -106,24 +110,16 @@ class _GrpcTransport(Transport):
     """One channel to a server, for threads or for the tasks of one event loop."""
 
     def __init__(self, address: Address, options: ConnectionOptions, *, is_async: bool) -> None:
-        super().__init__()
-        self.module = import_client("grpc")
+        super().__init__("grpc", compression_algorithm=options.compression)
         self._is_async = is_async
-        self._compression = options.compression
         make = import_client("grpc.aio" if is_async else "grpc").InferenceServerClient
         tls = _tls_arguments(options.tls or Tls()) if address.secure else {}
         channel_arguments = _channel_arguments(options)
         self._open = functools.partial(
             make, address.authority, channel_args=channel_arguments, **tls
         )
-        if not is_async:  # which needs the event loop of the first request
-            self._client = self._open()
-
-    def client(self) -> Any:
-        """Return tritonclient's client."""
-        if self._client is None:
-            self._client = self._open()
-        return self._client
+        if not is_async:
+            self.client()
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
@@ -141,9 +137,6 @@ class _GrpcTransport(Transport):
             work = self._client.close()
             if self._is_async:
                 await work
-
-    def infer_options(self) -> dict[str, Any]:
-        return {"compression_algorithm": self._compression}
 
     def error(self, error: Any) -> Exception:
         if not isinstance(error, self._exception) or error.status() is None:
@@ -164,24 +157,21 @@ class _GrpcTransport(Transport):
         return service.GRPCInferenceServiceStub(self.client()._channel).ModelStreamInfer(
             iter([request]),
             metadata=tuple((name.lower(), value) for name, value in headers.items()),
-            compression=utilities._grpc_compression_type(self._compression),
+            compression=utilities._grpc_compression_type(
+                self.infer_options["compression_algorithm"]
+            ),
         )
 
 
 class _AnyHttpTransport(Transport):
     """What both transports for HTTP have in common."""
 
-    def __init__(self, address: Address, options: ConnectionOptions) -> None:
-        super().__init__()
-        self.module = import_client("http")
-        self._authority = address.authority
-        self._compression = options.compression
-
-    def infer_options(self) -> dict[str, Any]:
-        return {
-            "request_compression_algorithm": self._compression,
-            "response_compression_algorithm": self._compression,
-        }
+    def __init__(self, options: ConnectionOptions) -> None:
+        super().__init__(
+            "http",
+            request_compression_algorithm=options.compression,
+            response_compression_algorithm=options.compression,
+        )
 
     def error(self, error: Any) -> Exception:
         if isinstance(error, self._exception) and error.status() is not None:
@@ -193,22 +183,20 @@ class _AsyncHttpTransport(_AnyHttpTransport):
     """A connection for each request in flight, in one event loop, by aiohttp."""
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
-        super().__init__(address, options)
+        super().__init__(options)
         make = import_client("http.aio").InferenceServerClient
         self._aiohttp = importlib.import_module("aiohttp")
         tls = {}
         if address.secure:
             tls = {"ssl": True, "ssl_context": ssl_context(options.tls or Tls())}
         limits = {"conn_limit": 0, "conn_timeout": None}
-        self._open = functools.partial(make, self._authority, **limits, **tls)
+        self._open = functools.partial(make, address.authority, **limits, **tls)
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
     ) -> Any:
-        if self._client is None:
-            self._client = self._open()
         headers = {"Accept-Encoding": "identity", **headers}  # aiohttp names others otherwise
-        work = getattr(self._client, method)(**arguments, headers=headers)
+        work = getattr(self.client(), method)(**arguments, headers=headers)
         return await self._wait_for(work, timeout_s)
 
     async def close(self) -> None:
@@ -231,7 +219,7 @@ class _HttpTransport(_AnyHttpTransport):
     """A connection for each thread, by gevent, whose objects may not change their thread."""
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
-        super().__init__(address, options)
+        super().__init__(options)
         self._gevent = importlib.import_module("gevent")
         tls: dict[str, Any] = {}
         if address.secure:
@@ -241,7 +229,7 @@ class _HttpTransport(_AnyHttpTransport):
             tls["insecure"] = not given.verify
         limits = {"connection_timeout": None, "network_timeout": None}
         self._open = functools.partial(
-            self.module.InferenceServerClient, self._authority, **limits, **tls
+            self.module.InferenceServerClient, address.authority, **limits, **tls
         )
         self._own = threading.local()  # the thread's client
         self._waiting: dict[object, tuple[Any, Any]] = {}  # hub and greenlet of each request
