@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(ndarray|dataclass|IntEnum|memoryview|bytearray)"),
     (
         "py:.*",
-        r"(Image|Array|Color|Head|Kind|SharedMemory|OnFull|VideoSource|Source|endcap\.client\.\w+\.(C|RetryPolicy|Threads|Tasks))",
+        r"(Image|Images|Array|Color|Head|Kind|Preset|SharedMemory|OnFull|VideoSource|Source|endcap\.client\.\w+\.(C|RetryPolicy|Threads|Tasks))",
     ),  # aliases
     ("py:.*", r"tuple\[str"),  # of a type that Sphinx cuts in two
 ]
