@@ -8,8 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include "common/row_band.h"
 #include "common/vector_operations-inl.h"
-#include "endcap/row_band.h"
 
 // Rows of Y, Cb and Cr to pixels, for any conversion of the colors; ycc_rows_simd.h says what the
 // arguments are.

@@ -1,8 +1,8 @@
 #include "cuda_library/kernel_table.h"
 
-#include "cuda/library_loader.h"
-#include "cuda/runtime.h"
 #include "cuda_library/launch_layout.h"
+#include "cuda_runtime/library_loader.h"
+#include "cuda_runtime/runtime.h"
 #include "decode/planes.h"
 #include "endcap/cuda.h"
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/cuda_api.h"
 #include "cuda_library/kernel_table.h"
+#include "cuda_runtime/cuda_api.h"
 #include "decode/planes.h"
 #include "nms/cuda/launch.h"
 #include "postprocess/cuda/detection_launch.h"

@@ -3,17 +3,18 @@
 #include <span>
 #include <string>
 
-#include "cuda/cuda_api.h"
-#include "cuda/device.h"
-#include "cuda/launch.h"
 #include "cuda_library/kernel_table.h"
 #include "cuda_library/launch_layout.h"
+#include "cuda_runtime/cuda_api.h"
+#include "cuda_runtime/device.h"
+#include "cuda_runtime/launch.h"
 #include "decode/cuda/nvjpeg_decoder.h"
 #include "nms/cuda/launch.h"
 #include "postprocess/cuda/detection_launch.h"
 #include "preprocess/cuda/fused_launch.h"
 
-// The tables of libendcap_cuda.so: each entry forwards to a function of cuda/ or of a stage.
+// The tables of libendcap_cuda.so: each entry forwards to a function of cuda_runtime/ or of a
+// stage.
 
 namespace endcap {
 namespace {

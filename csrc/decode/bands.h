@@ -1,30 +1,31 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
-
-#include "decode/libjpeg_session.h"
-#include "decode/plane_decoder.h"
+#include "common/row_band.h"
+#include "decode/read_ahead.h"
 #include "endcap/decode.h"
 
 namespace endcap {
 
-// The two ways of DecodeToBands for a JPEG. The decoder was started and the sink was given
-// `format`. Both return the nanoseconds spent in the decoder, without upsampling, color conversion
-// and the sink.
+// Width and height of the decoded image under `options`, before orientation.
+BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
 
-// decode_scalar: reads the library's rows, in bands of several rows. Not for a raw session.
-int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink);
-
-// decode_simd: reads planes and converts the rows that `sink` needs to RGB or gray, one row a band.
-// ahead: where a helper may read ahead; may be null.
-int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink& sink,
-                      ReadAhead* ahead);
-
-// Inverted CMYK (255: no ink), Adobe's convention, which Pillow and OpenCV take for granted, to RGB
-// or gray without a color profile. The four samples of a pixel are at the same offset behind the
-// four pointers, those of the next `step` bytes further.
-void ConvertCmykRow(const std::array<const uint8_t*, 4>& ink, int step, int width, int channels,
-                    uint8_t* out);
+// Decodes to libjpeg-turbo's default pixels, or those of another format's decoder, and passes the
+// rows, as stored in the file, to `sink`. Samples of 16 bits keep their upper 8, color profiles and
+// gamma are ignored. `header` must come from ReadHeader on the same bytes, with the same Damaged.
+// Throws kCorruptImage for truncated and damaged data; kUnsupported.
+//
+// If the sink needs rows of the last MCU row, a sequential file of one scan without an end marker
+// also counts as truncated when bytes follow its last MCU, or when it ends in zeros, because
+// padding decodes like image data. With a sink that stops earlier this is not detected.
+//
+// Implementations, of JPEGs; files of other formats are decoded in one way. decode_scalar is
+// libjpeg-turbo. decode_simd decodes planes, by libjpeg-turbo only where a file is not what the
+// standard has, and makes pixels of the rows that the sink needs; they are the same. Both leave out
+// the inverse DCT of rows that the sink does not need.
+//
+// ahead: where a helper may decode ahead of the sink; null: there is none. decode_simd uses it.
+DecodeReport DecodeToBands(const ImageView& image, const ImageHeader& header,
+                           const DecodeOptions& options, BandSink& sink,
+                           ReadAhead* ahead = nullptr);
 
 }  // namespace endcap

@@ -8,8 +8,8 @@
 #include "common/fail.h"
 #include "common/select_implementation.h"
 #include "common/steady_clock.h"
-#include "decode/bands.h"
 #include "decode/file_formats.h"
+#include "decode/jpeg_bands.h"
 
 namespace endcap {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/row_band.h"
 #include "endcap/decode.h"
-#include "endcap/row_band.h"
 
 namespace endcap {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "common/fail.h"
+#include "decode/data_size.h"
 #include "decode/file_formats.h"
 #include "decode/jpeg_markers.h"
-#include "endcap/cost.h"
 
 // The header of a JPEG: its markers and their limits, before anything is allocated.
 

@@ -7,7 +7,7 @@
 #include "common/color_conversion.h"
 #include "common/steady_clock.h"
 #include "common/ycc_rows_simd.h"
-#include "decode/bands.h"
+#include "decode/jpeg_bands.h"
 
 namespace endcap {
 namespace {

@@ -13,9 +13,9 @@
 #include "decode/jpeg_markers.h"
 #include "decode/libjpeg_session.h"
 #include "decode/multi_scan_decoder.h"
+#include "decode/read_ahead.h"
 #include "decode/sequential_decoder.h"
 #include "endcap/decode.h"
-#include "endcap/read_ahead.h"
 
 namespace endcap {
 

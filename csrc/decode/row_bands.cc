@@ -4,7 +4,7 @@
 
 #include "common/color_conversion.h"
 #include "common/steady_clock.h"
-#include "decode/bands.h"
+#include "decode/jpeg_bands.h"
 
 namespace endcap {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "common/fail.h"
 #include "decode/byte_reader.h"
+#include "decode/data_size.h"
 #include "decode/file_formats.h"
-#include "endcap/cost.h"
 
 namespace endcap {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/select_implementation.h"
+#include "decode/data_size.h"
 #include "endcap/decode.h"
 #include "endcap/error.h"
 #include "preprocess/cost_coefficients.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "endcap/decode.h"
+#include "decode/bands.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
 #include "preprocess/placement.h"

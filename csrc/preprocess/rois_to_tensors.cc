@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/fail.h"
+#include "common/row_band.h"
 #include "common/select_implementation.h"
-#include "endcap/row_band.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixels/image_source.h"
 #include "preprocess/preprocess_output.h"

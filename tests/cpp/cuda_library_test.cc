@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/library_loader.h"
-#include "cuda/runtime.h"
+#include "cuda_runtime/library_loader.h"
+#include "cuda_runtime/runtime.h"
 #include "error_matchers.h"
 
 namespace endcap {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 #include "decode/planes.h"
 #include "endcap/cuda.h"
 #include "endcap/preprocess.h"

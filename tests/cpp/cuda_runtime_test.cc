@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 #include "endcap/cuda.h"
 #include "error_matchers.h"
 

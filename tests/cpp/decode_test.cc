@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "decode/bands.h"
 #include "error_matchers.h"
 #include "jpeg_writer.h"
 

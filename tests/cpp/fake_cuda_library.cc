@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "cuda/cuda_api.h"
 #include "cuda_library/launch_layout.h"
+#include "cuda_runtime/cuda_api.h"
 
 // A library like libendcap_cuda.so that returns what the environment says, for tests of how it is
 // opened: FAKE_CUDA_VERSION, _LAYOUT, _DRIVER, _DEVICES, _COMPUTE (75 for 7.5), _DEVICES_FAIL.

@@ -9,9 +9,9 @@
 
 #include "common/chroma_upsampling.h"
 #include "common/color_conversion.h"
+#include "common/row_band.h"
 #include "common/ycc_rows_simd.h"
 #include "endcap/implementation.h"
-#include "endcap/row_band.h"
 #include "jpeg_writer.h"
 #include "preprocess/pixels/yuv_rows.h"
 #include "preprocess/resize/resize_arithmetic.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "decode/planes.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"

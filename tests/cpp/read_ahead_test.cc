@@ -1,4 +1,4 @@
-#include "endcap/read_ahead.h"
+#include "decode/read_ahead.h"
 
 #include <gtest/gtest.h>
 

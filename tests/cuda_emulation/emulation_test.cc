@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 // The signal itself is what a test waits for.

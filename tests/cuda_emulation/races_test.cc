@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 namespace {

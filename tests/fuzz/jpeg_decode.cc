@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "agreement.h"
+#include "decode/bands.h"
 #include "plain_jpeg.h"
 #include "small_files.h"
 

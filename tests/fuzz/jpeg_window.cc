@@ -1,6 +1,7 @@
 // A window of a decoded image against the whole image, with both implementations.
 
 #include "agreement.h"
+#include "decode/bands.h"
 #include "small_files.h"
 
 namespace endcap::fuzz {

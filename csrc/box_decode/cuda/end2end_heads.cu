@@ -4,7 +4,7 @@
 #include "box_decode/cuda/candidate_keys.cuh"
 #include "box_decode/cuda/filters.h"
 #include "box_decode/score.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 namespace {

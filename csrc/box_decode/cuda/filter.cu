@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "box_decode/cuda/filters.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 namespace {

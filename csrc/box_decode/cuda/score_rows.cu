@@ -1,7 +1,7 @@
 #include "box_decode/cuda/candidate.cuh"
 #include "box_decode/cuda/filters.h"
 #include "box_decode/score.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 // rtdetr and ssd: rows of scores, of which a group of lanes takes one: few of eight are idle in
 // rows of 21 or 91, and they read whole sectors of 32 bytes. All lanes of a warp call every

@@ -1,7 +1,7 @@
 #include "box_decode/cuda/candidate.cuh"
 #include "box_decode/cuda/filters.h"
 #include "box_decode/score.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/device.h"
+#include "cuda_runtime/launch.h"
 #include "decode/cuda/nvjpeg_library.h"
 
 namespace endcap {

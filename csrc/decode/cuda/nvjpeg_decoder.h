@@ -10,7 +10,7 @@ namespace endcap {
 // scan; nvJPEG's own kernels are not used, because CPU threads decode what the engine does not.
 //
 // Plain data and functions of libendcap_cuda.so. The core calls them through the table of
-// cuda/cuda_api.h and brings its own memory, stream and threads.
+// cuda_runtime/cuda_api.h and brings its own memory, stream and threads.
 
 // Fills `facts`, and throws kCuda where nvJPEG cannot be found or the calling thread's device has
 // no JPEG engine that this process may use. Thread-safe.

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "endcap/image_view.h"
@@ -13,14 +12,6 @@
 // depends on it.
 
 namespace endcap {
-
-// 8x8 blocks of all components of a JPEG; 0 where its header is damaged. Allocates nothing.
-int64_t CountJpegBlocks(std::span<const uint8_t> file) noexcept;
-
-// Bytes of compressed pixels that are decoded: without texts, profiles, further frames and what
-// follows the last row. Throw as ReadHeader for a damaged header.
-int64_t CountPngBytes(std::span<const uint8_t> file);
-int64_t CountWebpBytes(std::span<const uint8_t> file);
 
 // What the time of one image grows with.
 enum class CostTerm : uint8_t {

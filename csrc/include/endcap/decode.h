@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "endcap/image_view.h"
-#include "endcap/read_ahead.h"
-#include "endcap/row_band.h"
 
 namespace endcap {
 
@@ -154,27 +152,12 @@ constexpr int ScaledSize(int size, int eighths) noexcept {
   return static_cast<int>((int64_t{size} * eighths + 7) / 8);
 }
 
-// Width and height of the decoded image under `options`, before orientation.
-BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
-
-// Decodes to libjpeg-turbo's default pixels, or those of another format's decoder, and passes the
-// rows, as stored in the file, to `sink`. Samples of 16 bits keep their upper 8, color profiles and
-// gamma are ignored. `header` must come from ReadHeader on the same bytes, with the same Damaged.
-// Throws kCorruptImage for truncated and damaged data; kUnsupported.
-//
-// If the sink needs rows of the last MCU row, a sequential file of one scan without an end marker
-// also counts as truncated when bytes follow its last MCU, or when it ends in zeros, because
-// padding decodes like image data. With a sink that stops earlier this is not detected.
-//
-// Implementations, of JPEGs; files of other formats are decoded in one way. decode_scalar is
-// libjpeg-turbo. decode_simd decodes planes, by libjpeg-turbo only where a file is not what the
-// standard has, and makes pixels of the rows that the sink needs; they are the same. Both leave out
-// the inverse DCT of rows that the sink does not need.
-//
-// ahead: where a helper may decode ahead of the sink; null: there is none. decode_simd uses it.
-DecodeReport DecodeToBands(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, BandSink& sink,
-                           ReadAhead* ahead = nullptr);
+// The size of the decoded image, before orientation.
+struct BandFormat {
+  int width = 0;     // pixels
+  int height = 0;    // pixels
+  int channels = 0;  // 1: gray; 3: R, G, B; 4: R, G, B and an undefined byte
+};
 
 // A whole image in memory: interleaved, rows dense.
 struct PixelBuffer {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "cuda/block_sum.h"
+#include "cuda_runtime/block_sum.h"
 
 // Reads many keys in ascending order, a chunk at a time, so that keys which suppression does not
 // reach are never sorted. Every thread of the block must call every function.

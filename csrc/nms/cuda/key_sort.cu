@@ -1,5 +1,5 @@
 #include "common/score_order.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "nms/cuda/key_sort.h"
 
 namespace endcap {

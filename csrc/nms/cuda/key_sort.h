@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/device.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/device.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 

@@ -4,8 +4,8 @@
 
 #include "common/fail.h"
 #include "common/score_order.h"
-#include "cuda/runtime.h"
 #include "cuda_library/kernel_table.h"
+#include "cuda_runtime/runtime.h"
 #include "endcap/nms.h"
 
 namespace endcap {

@@ -8,8 +8,8 @@
 
 #include "box_decode/families.h"
 #include "common/fail.h"
-#include "cuda/runtime.h"
 #include "cuda_library/kernel_table.h"
+#include "cuda_runtime/runtime.h"
 #include "endcap/postprocess.h"
 #include "postprocess/cuda/detection_plan.h"
 #include "postprocess/cuda/rle_memory.h"

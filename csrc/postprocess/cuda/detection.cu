@@ -1,5 +1,5 @@
 #include "box_decode/cuda/filters.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "nms/cuda/suppression.cuh"
 #include "postprocess/cuda/detection_launch.h"
 #include "postprocess/cuda/detection_rows.cuh"

@@ -1,4 +1,4 @@
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "postprocess/cuda/kernels.h"
 #include "postprocess/cuda/mask_logits.cuh"
 

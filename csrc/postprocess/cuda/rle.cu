@@ -1,5 +1,5 @@
-#include "cuda/block_sum.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/block_sum.h"
+#include "cuda_runtime/launch.h"
 #include "masks/masks.h"
 #include "postprocess/cuda/kernels.h"
 #include "postprocess/cuda/mask_window.cuh"

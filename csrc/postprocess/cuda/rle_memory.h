@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 #include "endcap/postprocess.h"
 #include "postprocess/cuda/detection_launch.h"
 

@@ -1,4 +1,4 @@
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "nms/cuda/suppression.cuh"
 #include "postprocess/cuda/detection_rows.cuh"
 #include "postprocess/cuda/kernels.h"

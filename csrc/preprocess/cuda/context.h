@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 #include "preprocess/cuda/fused_plan.h"
 #include "preprocess/cuda/nvjpeg_source.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/fail.h"
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 #include "decode/planes.h"
 #include "preprocess/cuda/context.h"
 #include "preprocess/cuda/device_batch.h"

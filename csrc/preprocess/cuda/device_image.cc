@@ -5,6 +5,7 @@
 
 #include "common/fail.h"
 #include "common/steady_clock.h"
+#include "decode/bands.h"
 #include "decode/planes.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixels/image_source.h"

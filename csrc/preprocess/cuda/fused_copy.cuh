@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "preprocess/cuda/fused_filter.cuh"
 #include "preprocess/cuda/fused_launch.h"
 #include "preprocess/cuda/fused_rows.cuh"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 #include "preprocess/cuda/fused_copy.cuh"
 #include "preprocess/cuda/fused_filter.cuh"
 #include "preprocess/cuda/fused_launch.h"

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 #include "decode/planes.h"
 #include "endcap/error.h"
 #include "endcap/image_view.h"

@@ -1,10 +1,10 @@
 #pragma once
 
+#include "common/row_band.h"
 #include "endcap/decode.h"
 #include "endcap/image_view.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
-#include "endcap/row_band.h"
 
 namespace endcap {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/color_conversion.h"
+#include "common/row_band.h"
 #include "endcap/image_view.h"
 #include "endcap/implementation.h"
-#include "endcap/row_band.h"
 #include "preprocess/pixels/yuv_planes.h"
 
 namespace endcap {

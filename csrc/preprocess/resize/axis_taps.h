@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/row_band.h"
 #include "endcap/preprocess.h"
-#include "endcap/row_band.h"
 
 namespace endcap {
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/row_band.h"
 #include "endcap/decode.h"
-#include "endcap/row_band.h"
 #include "preprocess/placement.h"
 #include "preprocess/resize/axis_taps.h"
 #include "preprocess/resize/resizer.h"

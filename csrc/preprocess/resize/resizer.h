@@ -2,10 +2,10 @@
 
 #include <memory>
 
+#include "common/row_band.h"
 #include "endcap/decode.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
-#include "endcap/row_band.h"
 #include "preprocess/placement.h"
 #include "preprocess/tensor/row_writer.h"
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "endcap/row_band.h"
+#include "common/row_band.h"
 #include "preprocess/resize/resize_arithmetic.h"
 #include "preprocess/resize/row_filter.h"
 #include "preprocess/resize/row_filter_simd.h"

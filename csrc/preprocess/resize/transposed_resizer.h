@@ -3,8 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "common/row_band.h"
 #include "endcap/decode.h"
-#include "endcap/row_band.h"
 #include "preprocess/placement.h"
 #include "preprocess/resize/axis_taps.h"
 #include "preprocess/resize/resizer.h"

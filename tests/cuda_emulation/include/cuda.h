@@ -2,7 +2,7 @@
 
 #include "cuda_emulation/runtime.h"
 
-// The driver API as far as csrc/cuda/device.cc uses it.
+// The driver API as far as csrc/cuda_runtime/device.cc uses it.
 
 enum CUresult : int {
   CUDA_SUCCESS = 0,

@@ -5,7 +5,7 @@
 #include "cuda_emulation/fibers.h"
 #include "cuda_emulation/runtime.h"
 
-// The host's side of cuda/launch.h.
+// The host's side of cuda_runtime/launch.h.
 
 #define ENDCAP_DYNAMIC_SHARED(name) \
   unsigned char* const name = ::endcap::emulation::Current().dynamic_shared

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "cuda/cuda_api.h"
+#include "cuda_runtime/cuda_api.h"
 #include "endcap/cuda.h"
 
 namespace endcap {

@@ -1,4 +1,4 @@
-#include "cuda/runtime.h"
+#include "cuda_runtime/runtime.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/fail.h"
-#include "cuda/library_loader.h"
+#include "cuda_runtime/library_loader.h"
 
 namespace endcap {
 const CudaApi& Cuda() {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cuda/cuda_api.h"
+#include "cuda_runtime/cuda_api.h"
 
 namespace endcap {
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "endcap/decode.h"
+
 namespace endcap {
 
 // Vector code reads past the end of a row: this many bytes after the last row of a band of four
@@ -16,13 +18,6 @@ struct RowBand {
   ptrdiff_t row_stride_bytes = 0;
   int first_row = 0;
   int row_count = 0;
-};
-
-// The size of the decoded image, before orientation.
-struct BandFormat {
-  int width = 0;     // pixels
-  int height = 0;    // pixels
-  int channels = 0;  // 1: gray; 3: R, G, B; 4: R, G, B and an undefined byte
 };
 
 // Columns [begin, end) of an image's rows.

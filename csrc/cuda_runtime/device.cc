@@ -1,4 +1,4 @@
-#include "cuda/device.h"
+#include "cuda_runtime/device.h"
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 
-#include "cuda/launch.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 namespace {

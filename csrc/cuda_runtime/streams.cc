@@ -5,9 +5,9 @@
 #include <mutex>
 #include <vector>
 
-#include "cuda/cuda_api.h"
-#include "cuda/device.h"
-#include "cuda/launch.h"
+#include "cuda_runtime/cuda_api.h"
+#include "cuda_runtime/device.h"
+#include "cuda_runtime/launch.h"
 
 namespace endcap {
 namespace {

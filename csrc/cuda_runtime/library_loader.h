@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/cuda_api.h"
+#include "cuda_runtime/cuda_api.h"
 #include "endcap/cuda.h"
 
 namespace endcap {
