@@ -1,6 +1,7 @@
 """The Triton guide as a reader follows it: its files in a real server, its clients against it.
 
-docs/requests.md and docs/second_networks.md continue it; the clients of docs/clients.md use it too.
+docs/requests.md and docs/second_networks.md continue it; the clients of docs/clients.md and
+docs/shared_memory.md use it too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tests.triton.running_server import RunningServer, metrics_in_the_guide, run
 
 PAGES = [ROOT / "docs" / name for name in ("triton.md", "requests.md", "second_networks.md")]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-CLIENTS_PAGE = blocks(ROOT / "docs" / "clients.md")
+CLIENT_PAGES = [ROOT / "docs" / name for name in ("clients.md", "shared_memory.md")]
+CLIENT_BLOCKS = [block for page in CLIENT_PAGES for block in blocks(page)]
 CURLS = {block.caption: block for block in BLOCKS if "curl " in block.text}
 
 
@@ -69,7 +71,7 @@ def test_the_guide_shows_a_whole_repository(guide_server: RunningServer) -> None
     assert len(shown) == 6
 
 
-@pytest.mark.parametrize("blocks_of_pages", [BLOCKS, CLIENTS_PAGE], ids=["guide", "clients"])
+@pytest.mark.parametrize("blocks_of_pages", [BLOCKS, CLIENT_BLOCKS], ids=["guide", "clients"])
 def test_the_python_clients(
     guide_server: RunningServer,
     reader: Path,

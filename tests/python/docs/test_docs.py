@@ -28,6 +28,7 @@ PAGES_RUN_ELSEWHERE = (
     "requests.md",
     "second_networks.md",
     "clients.md",
+    "shared_memory.md",
     "migration.md",
     "dali.md",
     "dali_triton.md",
