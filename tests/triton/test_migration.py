@@ -1,4 +1,4 @@
-"""docs/migration.md as a reader follows it: old and new models in one server, and compared."""
+"""docs/opencv.md and docs/migration.md as a reader follows them: old and new models compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.support.doc_pages import ROOT, blocks, run_python
 from tests.support.tolerances import COMPARED_SCORE, SERVED_BOX_PIXELS, SERVED_SCORE
 from tests.triton.running_server import RunningServer, run_server
 
-PAGE = blocks(ROOT / "docs" / "migration.md")
+PAGES = [ROOT / "docs" / name for name in ("opencv.md", "migration.md")]
+BLOCKS = [block for page in PAGES for block in blocks(page)]
 SAMPLES = sorted((ROOT / "model_repository" / "detect" / "samples").glob("*.jpg"))
 MODELS = {"detector", "preprocess_cv2", "postprocess_cv2", "preprocess_step", "postprocess_step"}
 MODELS |= {"preprocess", "postprocess", "detect_cv2", "detect_step", "detect"}
@@ -30,17 +31,16 @@ COMMON_RATIO_PIXELS = 0.5 * 6.25
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reader's folder: the page's files, and what its commands before `endcap serve` make."""
+    """The reader's folder: the pages' files, and what their commands make."""
     folder = tmp_path_factory.mktemp("reader")
-    commands = [b.text for b in PAGE if b.language == "sh" and "endcap " not in b.text]
-    make_folders, *make_ensembles, compare = commands
+    commands = [b.text for b in BLOCKS if b.language == "sh" and "endcap " not in b.text]
+    make_folders, compare, make_configs = commands
     assert compare.startswith("python compare.py")
     run_shell(make_folders, folder)
-    for block in PAGE:
+    for block in BLOCKS:
         if block.caption:
             (folder / block.caption).write_text(block.text, encoding="utf-8")
-    for command in make_ensembles:
-        run_shell(command, folder)
+    run_shell(make_configs, folder)
     return folder
 
 
@@ -62,7 +62,7 @@ def migrating_server(reader: Path) -> Iterator[RunningServer]:
 
 
 def compare(server: RunningServer, reader: Path, *words: object) -> list[tuple[int, float, float]]:
-    """What compare.py of the page prints: number of detections, edges, scores; classes agree."""
+    """What the page's compare.py prints: number of detections, edges, scores; classes agree."""
     script = reader / "compare_here.py"
     text = (reader / "compare.py").read_text(encoding="utf-8")
     assert CLIENT_URL in text
@@ -79,7 +79,7 @@ def compare(server: RunningServer, reader: Path, *words: object) -> list[tuple[i
     return rows
 
 
-def test_the_page_shows_whole_models(migrating_server: RunningServer) -> None:
+def test_the_pages_show_whole_models(migrating_server: RunningServer) -> None:
     assert set(migrating_server.index()) == MODELS
 
 
@@ -98,19 +98,19 @@ def test_endcap_in_python_models_is_the_backends(
     assert max(score for _, _, score in rows) <= SERVED_SCORE
 
 
-def test_opencv_is_what_the_page_says(migrating_server: RunningServer, reader: Path) -> None:
+def test_opencv_is_what_the_pages_say(migrating_server: RunningServer, reader: Path) -> None:
     rows = compare(migrating_server, reader, "detect_cv2", "detect", *SAMPLES)
     assert sum(count for count, _, _ in rows) > 30
     assert max(edge for _, edge, _ in rows) <= COMMON_RATIO_PIXELS
     assert max(score for _, _, score in rows) <= COMPARED_SCORE
 
 
-def test_the_python_of_the_page(reader: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_pages(reader: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(reader)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", ModuleType("pb_utils"))
     monkeypatch.delitem(sys.modules, "model", raising=False)
     names: dict[str, Any] = {}
-    inline = [b for b in PAGE if b.language == "python" and not b.caption]
+    inline = [b for b in BLOCKS if b.language == "python" and not b.caption]
     assert sum(run_python(block, names) for block in inline) >= 2
     assert np.ptp(names["before"]) > 0.5

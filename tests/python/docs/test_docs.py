@@ -30,6 +30,7 @@ PAGES_RUN_ELSEWHERE = (
     "clients.md",
     "shared_memory.md",
     "migration.md",
+    "opencv.md",
     "dali.md",
     "dali_triton.md",
     "data_sets.md",
