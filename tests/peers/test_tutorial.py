@@ -1,4 +1,4 @@
-"""docs/tutorial.md as a reader follows it: its files and commands, in the page's order.
+"""docs/tutorial.md and docs/tutorial_serve.md as a reader follows them, in the pages' order.
 
 endcap and the client run in the server's environment, the training and the check in this one.
 """
@@ -24,11 +24,12 @@ pytest.importorskip("torch", reason="torch is not installed; `make test-peers` h
 pytest.importorskip("torchvision", reason="torchvision is not installed; `make test-peers` has it")
 
 SERVER_PYTHON = os.environ.get("ENDCAP_SERVER_PYTHON", "")
-PAGE = blocks(ROOT / "docs" / "tutorial.md")
-FILES = {block.caption: block.text for block in PAGE if block.caption.endswith(".py")}
+PAGES = [ROOT / "docs" / name for name in ("tutorial.md", "tutorial_serve.md")]
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+FILES = {block.caption: block.text for block in BLOCKS if block.caption.endswith(".py")}
 COMMANDS = [
     line.partition("#")[0].strip()
-    for block in PAGE
+    for block in BLOCKS
     if block.language == "sh"
     for line in block.text.splitlines()
 ]
@@ -106,7 +107,7 @@ def printed(reader: tuple[Path, dict[str, str]], address: str) -> dict[str, str]
 def test_init_and_validate_say_what_the_page_says(reader: tuple[Path, dict[str, str]]) -> None:
     _, output = reader
     decisions = " ".join(output["endcap init detector.onnx -o models --labels labels.txt"].split())
-    told = next(b.text for b in PAGE if b.language == "text" and "box_format" in b.text)
+    told = next(b.text for b in BLOCKS if b.language == "text" and "box_format" in b.text)
     rows = re.findall(r"^  (\w+) +(\w+) ", told, re.MULTILINE)
     assert len(rows) == 3
     for name, value in rows:

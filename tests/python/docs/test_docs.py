@@ -37,6 +37,7 @@ PAGES_RUN_ELSEWHERE = (
     "monitoring.md",
     "tracking.md",
     "tutorial.md",
+    "tutorial_serve.md",
     "video.md",
 )
 PYTHON_PAGES = [
