@@ -242,7 +242,10 @@ def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: Running
     ("inputs", "part"),
     [
         ({"encoded": b""}, "input 'encoded' has no bytes"),
-        ({"encoded": CLIP, "options": b'{"evry": 2}'}, "there is no option 'evry'; give rate, every"),
+        (
+            {"encoded": CLIP, "options": b'{"evry": 2}'},
+            "there is no option 'evry'; give rate, every",
+        ),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(
