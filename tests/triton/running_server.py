@@ -18,7 +18,6 @@ import tritonclient.grpc as grpc_client
 from tritonclient.utils import InferenceServerException
 
 from endcap.server import ServerPorts, ServerSettings
-from endcap.server.log import LogPump
 from endcap.server.plan import plan_launch
 from endcap.server.process import ServerProcess, remove_shared_memory
 from tests.support.doc_pages import ROOT
@@ -82,8 +81,11 @@ def metrics_in_the_guide(backend: str) -> set[str]:
 class RunningServer:
     repository: Path
     ports: ServerPorts
-    log: LogPump
-    pid: int
+    process: ServerProcess
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def grpc(self) -> str:
@@ -98,7 +100,9 @@ class RunningServer:
         try:
             states = {name: model.get("state") for name, model in self.index().items()}
         except OSError as error:  # its end must not look like a fault of a later test
-            raise AssertionError("\n".join(["the server has ended", *self.log.lines()])) from error
+            raise AssertionError(
+                "\n".join(["the server has ended", *self.process.log_lines()])
+            ) from error
         with grpc_client.InferenceServerClient(self.grpc) as client:
             for model in models:
                 if states[model] != "READY":
@@ -107,7 +111,7 @@ class RunningServer:
     def expect_all(self) -> None:
         """Expects every model of the repository to be ready."""
         failed = {n: m.get("reason") for n, m in self.index().items() if m["state"] != "READY"}
-        assert not failed, "\n".join(self.log.lines())
+        assert not failed, "\n".join(self.process.log_lines())
 
     def refusal(self, model: str) -> str:
         """The reason why a model of the repository does not load."""
@@ -121,7 +125,7 @@ class RunningServer:
         return found["reason"]
 
     def log_lines(self, text: str) -> list[str]:
-        return [line for line in self.log.lines() if text in line]
+        return [line for line in self.process.log_lines() if text in line]
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of one metric; KeyError when there is none with these labels."""
@@ -188,25 +192,22 @@ def run_server(
         open_to_all = [word for word in plan.command if not word.startswith(_RESTRICTIONS)]
         command = [*open_to_all, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment, plan.working_directory)
-        server = RunningServer(
-            repository, plan.reservation.ports, LogPump(process.output), process.pid
-        )
+        server = RunningServer(repository, plan.reservation.ports, process)
         try:
             urls = [f"http://{server.http}/v2/health/live"]
             if _WITHOUT_METRICS not in options:  # the last service that the server starts
                 urls.append(f"http://127.0.0.1:{server.ports.metrics}/metrics")
             for url in urls:
-                wait_for(partial(_responds, url, process, server), timeout_s=_LOADED_WITHIN_S)
+                wait_for(partial(_responds, url, process), timeout_s=_LOADED_WITHIN_S)
             plan.reservation.close()
             yield server
         finally:
             process.stop(30)
-            server.log.join(5)
             remove_shared_memory(plan.shared_memory_prefix)
 
 
-def _responds(url: str, process: ServerProcess, server: RunningServer) -> bool:
-    assert process.exit_code() is None, "\n".join(server.log.lines())
+def _responds(url: str, process: ServerProcess) -> bool:
+    assert process.exit_code() is None, "\n".join(process.log_lines())
     with contextlib.suppress(OSError):
         get(url)
         return True

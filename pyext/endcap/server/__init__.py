@@ -2,7 +2,7 @@
 
 The steps of `TritonServer.start` (`launch`):
 
-    plan.plan_launch -> process.ServerProcess -> log.LogPump -> ready
+    plan.plan_launch -> process.ServerProcess -> ready
       |-- models          chosen models, seen through links
       |-- locate          the server; private_server installs endcap's own
       |-- release         its age, and the APIs that clients may use

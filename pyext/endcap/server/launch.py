@@ -19,16 +19,14 @@ from pathlib import Path
 from typing import IO
 
 from endcap.server.locate import ServerInstallation
-from endcap.server.log import REFUSAL, LogPump, describe_exit, summarise_log
 from endcap.server.plan import plan_launch
 from endcap.server.private_server import show_nothing
-from endcap.server.process import ServerProcess, remove_shared_memory
+from endcap.server.process import REFUSAL, ServerProcess, remove_shared_memory
 from endcap.server.release import ServerRelease
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
 
 _POLL_INTERVAL_S = 0.05
-_LOG_CLOSES_WITHIN_S = 2.0
 # Servers up to 25.07 wait for ever for a stub that has ended without a word.
 _REFUSAL_ENDS_WITHIN_S = 5.0
 # What the server logs when it listens for each, in this order.
@@ -76,7 +74,7 @@ class TritonServer:
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._started_by = os.getpid()
-        self._log: LogPump | None = None
+        self._last_lines: list[str] = []  # of the log of the server that was stopped
         self._reservation: PortReservation | None = None
 
     def __repr__(self) -> str:
@@ -133,8 +131,7 @@ class TritonServer:
         try:
             if self._process is not None:
                 self._process.stop(self.settings.stop_timeout_s)
-            if self._log is not None:
-                self._log.join(_LOG_CLOSES_WITHIN_S)
+                self._last_lines = self._process.log_lines()
         finally:
             self._process = None
             self._resources.close()
@@ -142,13 +139,11 @@ class TritonServer:
 
     def check_alive(self) -> None:
         """Raise ServerError when the server has ended by itself, or was never started."""
-        if self._process is None:
-            raise ServerError("no server runs; start it first")
-        code = self._process.exit_code()
-        if code is not None:
+        process = self._running()
+        if process.exit_code() is not None:
             raise ServerError(
-                f"tritonserver ended with {describe_exit(code)}; its last log lines: "
-                f"{self._log_end()}"
+                f"tritonserver ended with {process.describe_end()}; its last log lines: "
+                f"{process.summarise_log()}"
             )
 
     def models(self) -> list[LoadedModel]:
@@ -165,13 +160,18 @@ class TritonServer:
             self.check_alive()
             raise ServerError(
                 f"the server does not say which models it has ({error}); its last log lines: "
-                f"{self._log_end()}"
+                f"{self._running().summarise_log()}"
             ) from error
         return sorted(LoadedModel(each["name"], each["version"]) for each in models)
 
     def log_lines(self) -> list[str]:
         """Return the last lines that the server printed."""
-        return self._log.lines() if self._log else []
+        return self._process.log_lines() if self._process else self._last_lines
+
+    def _running(self) -> ServerProcess:
+        if self._process is None:
+            raise ServerError("no server runs; start it first")
+        return self._process
 
     def _authority(self, port: int) -> str:
         host = _WILDCARD_TO_LOOPBACK.get(self.settings.host, self.settings.host)
@@ -192,15 +192,16 @@ class TritonServer:
         self._resources.callback(plan.reservation.close)
         self.ports, self.left_out = plan.reservation.ports, plan.left_out
         self.release, self.installation = plan.release, plan.installation
-        copy = self._open_log_file()
-        show_all = copy is None and self.settings.verbose
+        log_file = self._open_log_file()
+        show_all = log_file is None and self.settings.verbose
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
-        self._process = ServerProcess(plan.command, plan.environment, plan.working_directory)
-        self._log = LogPump(
-            self._process.output,
-            copy=copy,
-            echo=sys.stderr.buffer if show_all or self.settings.echo_problems else None,
-            echo_all=show_all,
+        self._process = ServerProcess(
+            plan.command,
+            plan.environment,
+            plan.working_directory,
+            log_file=log_file,
+            terminal=sys.stderr.buffer if show_all or self.settings.echo_problems else None,
+            show_all=show_all,
             renamed=(os.fsencode(plan.repository), os.fsencode(self.repository)),
         )
 
@@ -214,39 +215,30 @@ class TritonServer:
             raise ServerError(f"log file {given} cannot be written: {error.strerror}") from error
 
     def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + self.settings.ready_timeout_s
+        process, deadline = self._running(), time.monotonic() + self.settings.ready_timeout_s
         # The log says that it is our server which responds, not another one on the same port.
         refused_at: float | None = None
         while not (self._listens() and is_ready(self.http_url)):
             self.check_alive()
-            if refused_at is None and any(each.startswith(REFUSAL) for each in self.log_lines()):
+            if refused_at is None and any(n.startswith(REFUSAL) for n in process.log_lines()):
                 refused_at = time.monotonic()
             if refused_at is not None and time.monotonic() > refused_at + _REFUSAL_ENDS_WITHIN_S:
-                assert self._process is not None  # check_alive said so
-                self._process.stop(_POLL_INTERVAL_S)  # it would wait for ever
-                raise ServerError(f"the server cannot get ready: {self._log_end()}")
+                process.stop(_POLL_INTERVAL_S)  # it would wait for ever
+                raise ServerError(f"the server cannot get ready: {process.summarise_log()}")
             if time.monotonic() > deadline:
                 raise ServerError(
                     f"the server was not ready after {self.settings.ready_timeout_s:g} s; its last "
-                    f"log lines: {self._log_end()}"
+                    f"log lines: {process.summarise_log()}"
                 )
             time.sleep(_POLL_INTERVAL_S)
         self.check_alive()
         if self._reservation is not None:
             self._reservation.close()
-        if self._log is not None:
-            self._log.echo_from_now_on()
+        process.show_problems()
 
     def _listens(self) -> bool:
         lines = self.log_lines()
         return all(any(service in line for line in lines) for service in _SERVICES)
-
-    def _log_end(self) -> str:
-        code = self._process.exit_code() if self._process else None
-        if self._log is not None and code is not None:
-            self._log.join(_LOG_CLOSES_WITHIN_S)
-        is_killed = code is not None and code < 0  # then its errors may be hours old
-        return summarise_log(self.log_lines(), only_errors=not is_killed)
 
 
 def is_ready(http_url: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from endcap.cli.console import PlainConsole
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.log import LogPump
+from endcap.server.process import ServerProcess
 from tests.support import family_networks as families
 from tests.support.cli_runs import endcap
 from tests.support.echo_model import write_model
@@ -152,18 +153,21 @@ def test_a_repository_s_names(tmp_path: Path) -> None:
     assert_plain(done.stdout)
 
 
-def test_a_server_s_log_on_a_terminal() -> None:
-    read, write = os.pipe()
-    echo, copy = io.BytesIO(), io.BytesIO()
-    pump = LogPump(os.fdopen(read, "rb"), copy=copy, echo=echo)
-    pump.echo_from_now_on()
+def test_a_server_s_log_on_a_terminal(tmp_path: Path) -> None:
+    os.mkfifo(output := tmp_path / "output")
+    log_file, terminal = io.BytesIO(), io.BytesIO()
+    process = ServerProcess(
+        ["cat", str(output)], os.environ, tmp_path, log_file=log_file, terminal=terminal
+    )
+    process.show_problems()
     line = f"E0102 10:00:00.0 1 x.cc:1] {HOSTILE}\tä\n".encode()
-    with os.fdopen(write, "wb") as server:
-        server.write(line)
-    pump.join(10)
-    assert copy.getvalue() == line
-    assert_plain(echo.getvalue().decode())
-    assert echo.getvalue().decode().endswith("b\tä\n")
+    output.write_bytes(line)
+    while process.exit_code() is None:
+        time.sleep(0.01)
+    process.stop(10)
+    assert log_file.getvalue() == line
+    assert_plain(terminal.getvalue().decode())
+    assert terminal.getvalue().decode().endswith("b\tä\n")
 
 
 def test_cells_keep_their_styles_and_lose_orders() -> None:

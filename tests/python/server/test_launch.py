@@ -218,11 +218,10 @@ def test_a_server_that_dies_is_noticed_and_cleaned_up(echo_repository: Path) -> 
 
 def test_the_id_of_an_ended_server_stays_taken_until_the_stop() -> None:
     process = ServerProcess(["/bin/sh", "-c", "exit 3"], os.environ, Path("/"))
-    with process.output:
-        assert wait_until(lambda: process.exit_code() is not None, 10)
-        assert process.exit_code() == 3
-        assert Path(f"/proc/{process.pid}").exists(), "another program may get its id"
-        process.stop(10)
+    assert wait_until(lambda: process.exit_code() is not None, 10)
+    assert process.exit_code() == 3
+    assert Path(f"/proc/{process.pid}").exists(), "another program may get its id"
+    process.stop(10)
     assert not Path(f"/proc/{process.pid}").exists()
     assert process.exit_code() == 3
 
@@ -231,15 +230,14 @@ def test_a_process_that_is_waited_for_is_signalled_no_more(monkeypatch: pytest.M
     signalled: list[tuple[int, int]] = []
     for elsewhere in (False, True):
         process = ServerProcess(["/bin/sh", "-c", "exit 0"], os.environ, Path("/"))
-        with process.output:
-            if elsewhere:
-                os.waitpid(process.pid, 0)
-            else:
-                process.stop(10)
-            with monkeypatch.context() as patched:
-                for name in ("kill", "killpg"):
-                    patched.setattr(os, name, lambda *arguments: signalled.append(arguments))
-                process.stop(1)
+        if elsewhere:
+            os.waitpid(process.pid, 0)
+        else:
+            process.stop(10)
+        with monkeypatch.context() as patched:
+            for name in ("kill", "killpg"):
+                patched.setattr(os, name, lambda *arguments: signalled.append(arguments))
+            process.stop(1)
     assert signalled == []
 
 
