@@ -10,8 +10,8 @@
 3. `head_recognition.find_heads` decides on the head: it lists what outputs may be. Each form has a
    reader in `finished_forms`, `pair_forms` or `single_forms`; they share the types and measurements
    of `head_evidence`. Where outputs are not as postprocess takes them, `graph_edit` changes them.
-4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
-   write, each with its reason, and say what is missing.
+4. `stage_parameters` chooses the class names and the parameters to write, each with its reason, and
+   says what is missing.
 5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
 
 `options` is what the user gives, `head_families` the parameters of each family. `validation` is

@@ -30,12 +30,7 @@ from endcap.repository.options import (
     Runtime,
     decided_values,
 )
-from endcap.repository.postprocess_parameters import (
-    ClassNames,
-    choose_class_names,
-    choose_postprocess_parameters,
-)
-from endcap.repository.preprocess_parameters import choose_preprocess_parameters
+from endcap.repository.stage_parameters import ClassNames, choose_parameters
 from endcap.repository.trial_run import Trial, has_suppression, try_network
 from endcap.triton.labels import read_labels
 from endcap.triton.model_contract import (
@@ -257,25 +252,14 @@ def _decide(
         hints = Hints(image.size, metadata, num_classes, options, trial.score_columns, graph)
         ambiguity, heads = find_heads(path, trial, hints)
     missing: dict[str, list[str]] = {}
-    classes = ClassNames(None, "")
-    preprocess: dict[str, Decision] = {}
-    postprocess: dict[str, Decision] = {}
     for each in heads:
         try:
-            preprocess, of_preprocess = choose_preprocess_parameters(
-                network, image, each, companion, options
-            )
-            of_postprocess: list[str] = []
-            if each.family != NO_HEAD:
-                classes = choose_class_names(path, each, metadata, options)
-                postprocess, of_postprocess = choose_postprocess_parameters(
-                    path, image, each, classes, options
-                )
+            chosen = choose_parameters(network, image, each, companion, options)
         except EndcapError:
             if not ambiguity:
                 raise
             continue  # of an option that another head may need
-        for reason in (*of_postprocess, *of_preprocess):
+        for reason in chosen.missing:
             missing.setdefault(reason, []).append(each.family)
     reasons = [
         reason
@@ -316,17 +300,17 @@ def _decide(
         if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
     head = replace(head, inputs=inputs)
-    if postprocess:
-        contract = postprocess_contract(decided_values(postprocess))
+    if chosen.postprocess:
+        contract = postprocess_contract(decided_values(chosen.postprocess))
         head = _with_types(head, contract.tensors["input"])
     return Plan(
         options=options,
         network=edit_network(network, image, head.inputs.values(), scratch, dropped),
         image=image,
         head=head,
-        classes=classes,
-        preprocess=preprocess,
-        postprocess=postprocess,
+        classes=chosen.classes,
+        preprocess=chosen.preprocess,
+        postprocess=chosen.postprocess,
         names=_names(options, head.family),
         network_batch=min(batch, options.max_batch),
         batch_reason=batch_reason,
