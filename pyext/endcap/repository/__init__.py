@@ -12,7 +12,7 @@
    of `head_evidence`. Where outputs are not as postprocess takes them, `graph_edit` changes them.
 4. `stage_parameters` chooses the class names and the parameters to write, each with its reason, and
    says what is missing.
-5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
+5. `writing` makes the texts from the plan and `templates/`, and writes all or nothing.
 
 `options` is what the user gives, `head_families` the parameters of each family. `validation` is
 `endcap validate`. Parameters, tensors and config.pbtxt are read by `endcap.triton`.

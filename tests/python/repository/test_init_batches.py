@@ -12,7 +12,7 @@ import pytest
 
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import Plan, make_plan
-from endcap.repository.rendering import render
+from endcap.repository.writing import render
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.init_runs import init

@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from PIL import Image
 from tritonclient.grpc import model_config_pb2
 
-from endcap.repository.rendering import joined_labels
+from endcap.repository.writing import join_labels
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.cli_runs import endcap
@@ -115,7 +115,7 @@ def test_names_with_quotes_and_in_other_scripts_arrive(tmp_path: Path) -> None:
     names = ['a "quoted" one', "back\\slash", "größe, groß"]
     network = families.yolov8(metadata={"names": str(names), "stride": "32"})
     models = written(tmp_path, network)
-    assert config(models / "detect").parameters["labels"].string_value == joined_labels((*names,))
+    assert config(models / "detect").parameters["labels"].string_value == join_labels((*names,))
     lines = (models / "detector" / "labels.txt").read_text(encoding="utf-8").splitlines()
     assert lines == names
 
@@ -158,7 +158,7 @@ def test_decisions_are_printed_with_reasons(tmp_path: Path) -> None:
     ],
 )
 def test_labels_as_one_text(names: tuple[str, ...], text: str) -> None:
-    assert joined_labels(names) == text
+    assert join_labels(names) == text
 
 
 def test_a_network_of_one_image_limits_the_ensemble_and_no_other_step(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import make_plan
-from endcap.repository.rendering import render
+from endcap.repository.writing import render
 from tests.support import family_networks as families
 from tests.support import finished_networks as finished
 from tests.support.documented_heads import flat

@@ -18,7 +18,7 @@ from endcap.repository.head_evidence import Hints, are_fractions, score_activati
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.onnx_file import read_metadata
 from endcap.repository.options import InitOptions, decided_values
-from endcap.repository.rendering import render
+from endcap.repository.writing import render
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.documented_heads import HEADS, DocumentedHead
