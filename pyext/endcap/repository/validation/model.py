@@ -12,10 +12,11 @@ from typing import Any
 from endcap.repository.input_normalization import Normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.model_config import CONFIG_NAME, Block, ModelConfigError, parse_config
-from endcap.triton.model_folder import ModelFolder, read_model_folder
+from endcap.triton.model_folder import FILE_OF_BACKEND, ModelFolder, read_model_folder
 from endcap.triton.tensor_spec import TensorSpec, free_dims
 
 SIDES = ("input", "output")
+_FILES = {**FILE_OF_BACKEND, "endcap_onnx": "model.onnx"}
 _STAGE = re.compile(
     rb"^from endcap\.python_backend\.((?:pre|post)process)_(?:dali_)?stage import ", re.MULTILINE
 )
@@ -127,6 +128,11 @@ class Model(ModelFolder):
     def parameter_line(self, name: str) -> int:
         """Return the line of a parameter's value, that of the file's beginning if it has none."""
         return self.config.entry("parameters", name).line
+
+    def network_file(self, version: int) -> Path | None:
+        """Return the file that the backend opens in a version folder, None where it opens none."""
+        name = self.message.default_model_filename or _FILES.get(self.needed_backend)
+        return self.path / str(version) / name if name and not self.is_ensemble else None
 
     def loaded_versions(self) -> list[int]:
         """Return the versions that Triton loads, there or not: the newest by default."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from endcap.repository.errors import RepositoryError
 from endcap.repository.input_normalization import NAMES, RAW_PIXELS, describe, read_normalization
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.validation.declarations import network_file
 from endcap.repository.validation.model import (
     SIDES,
     Finding,
@@ -38,7 +37,7 @@ def find_onnx(model: Model) -> Path | None:
         return None
     for version in reversed(model.loaded_versions()):
         named = model.parameters.get("model_file", "model.onnx")  # of shipped Python models
-        for file in (network_file(model, version), model.path / str(version) / named):
+        for file in (model.network_file(version), model.path / str(version) / named):
             if file is not None and file.suffix == ".onnx" and file.is_file():
                 return file
     return None
