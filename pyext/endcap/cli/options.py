@@ -74,7 +74,7 @@ class ServerOptions:
             options=ConnectionOptions(
                 timeout_s=self.timeout,
                 retries=retries,
-                headers=_read_headers(self.header),
+                headers=_read_pairs("--header", self.header, "NAME:VALUE", "X-Request-Id:7"),
                 tls=Tls(ca=self.tls_ca) if self.tls_ca else None,
             ),
             **others,
@@ -165,37 +165,23 @@ def _option(group: Any, name: str, declared: Any) -> inspect.Parameter:
     return _keyword(name, Annotated[kind, declared], default)
 
 
-def read_settings(given: Sequence[str]) -> dict[str, str]:
+def read_settings(texts: Sequence[str]) -> dict[str, str]:
     """Return the parameters of `--set NAME=VALUE`.
 
     Raises:
-        InvalidArgumentError: A pair is none, or a name is given twice.
+        InvalidArgumentError: A text is not such a pair, or a name is given twice.
     """
-    settings: dict[str, str] = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        name = name.strip()
-        if not equals or not name:
-            raise InvalidArgumentError(f"--set is '{pair}'; give NAME=VALUE, such as upscale=false")
-        if name in settings:
-            raise InvalidArgumentError(f"{name} is given twice; leave one out")
-        settings[name] = value.strip()
-    return settings
+    return _read_pairs("--set", texts, "NAME=VALUE", "upscale=false")
 
 
-def _read_headers(texts: Sequence[str]) -> dict[str, str]:
-    headers: dict[str, str] = {}
+def _read_pairs(option: str, texts: Sequence[str], form: str, example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for text in texts:
-        name, colon, value = text.partition(":")
+        name, found, value = text.partition("=" if "=" in form else ":")
         name = name.strip()
-        if not colon or not name:
-            raise InvalidArgumentError(
-                f"--header {text!r} is not NAME:VALUE, such as X-Request-Id:7"
-            )
-        if name.lower() in map(str.lower, headers):
-            raise InvalidArgumentError(
-                f"--header {name} is given twice; give one, its values separated by commas if it "
-                "is a list"
-            )
-        headers[name] = value.strip()
-    return headers
+        if not found or not name:
+            raise InvalidArgumentError(f"{option} is '{text}'; give {form}, such as {example}")
+        if name.lower() in map(str.lower, pairs):
+            raise InvalidArgumentError(f"{option} {name} is given twice; leave one out")
+        pairs[name] = value.strip()
+    return pairs
