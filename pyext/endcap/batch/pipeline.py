@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._onnx_network import OnnxNetwork
 from endcap.batch.results import ImageRow
-from endcap.batch.storage import BatchError, import_package
+from endcap.batch.storage import BatchError
 from endcap.cuda_array import on_host
 from endcap.detections import ClassScore, ImageDetections
 from endcap.errors import EndcapError, Status, UnsupportedError, error_for_status
@@ -35,14 +35,6 @@ from endcap.triton.labels import Labels, parse_labels
 from endcap.triton.parameters import parse_count
 
 Predictions: TypeAlias = ImageDetections | list[ClassScore]
-
-_ELEMENTS: dict[str, type[np.number[Any]]] = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(uint8)": np.uint8,
-    "tensor(int8)": np.int8,
-}
-_ONLY_FATAL = 4  # of the severities of ONNX Runtime; its errors come as exceptions, too
 
 
 @dataclass(frozen=True)
@@ -130,19 +122,19 @@ class Pipeline:
         self._preprocess = Preprocessor(**images, device=device, threads=threads)
         self._strict = Preprocessor(**{**images, "on_error": "error"}, threads=1)
         self._postprocess = Postprocessor(**heads, threads=threads)
-        self._session = _open(spec, device, threads)
-        self._spec = spec
-        (image, *others) = self._session.get_inputs()
-        if others or image.type not in _ELEMENTS:
-            raise BatchError(
-                f"network {spec.network} has other inputs than one tensor of images; serve it, "
-                "and give the server's address"
+        # Weights may lie in files next to the network.
+        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as folder:
+            for name, content in spec.files.items():
+                Path(folder, name).write_bytes(content)
+            self._network = OnnxNetwork(
+                Path(folder, spec.network),
+                error=BatchError,
+                device=device,
+                threads=threads or 0,
             )
+        self._spec = spec
         core = _core.Postprocessor([*spec.postprocess.items()], 1)
         self._head_dimensions = {name: len(shape) for name, _, shape in core.inputs}
-        self._image, self._element = image.name, _ELEMENTS[image.type]
-        first = image.shape[0] if image.shape else None
-        self._network_batch = first if isinstance(first, int) and first > 0 else None
         self._upright = self._preprocess.parameters["exif"] == "apply"
 
     @property
@@ -159,8 +151,7 @@ class Pipeline:
         if not images:
             return []
         inputs = self._preprocess([encoded for _, encoded in images])
-        tensors = on_host(inputs.images)
-        heads = self._run(tensors.astype(self._element, copy=False))
+        heads = self._run(on_host(inputs.images))
         found = self._finish(heads, inputs.geometry, inputs.status)
         rows = []
         for (name, encoded), status, geometry, prediction in zip(
@@ -184,25 +175,17 @@ class Pipeline:
 
     def _run(self, tensors: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
         """Run the network, in the batches that it takes."""
-        size = self._network_batch or len(tensors)
-        names = list(self._spec.heads.values())
+        size = self._network.batch or len(tensors)
         parts = []
         for start in range(0, len(tensors), size):
             part = tensors[start : start + size]
             missing = size - len(part)
             if missing:
                 part = np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
-            try:
-                outputs = self._session.run(names, {self._image: part})
-            except Exception as error:  # ONNX Runtime's errors have no common type
-                reason = " ".join(str(error).split())
-                raise BatchError(
-                    f"network {self._spec.network} cannot be run on a batch of "
-                    f"{list(part.shape)}: {reason}"
-                ) from error
+            outputs = self._network.run(part, self._spec.heads.values())
             parts.append(
                 [
-                    _batched(output, self._head_dimensions[head])[: size - missing]
+                    _with_batch(output, self._head_dimensions[head])[: size - missing]
                     for head, output in zip(self._spec.heads, outputs, strict=True)
                 ]
             )
@@ -246,41 +229,11 @@ class Pipeline:
         return [labels[each] if 0 <= each < len(labels) else None for each in class_ids]
 
 
-def _open(spec: PipelineSpec, device: str, threads: int | None) -> Any:
-    """Return a session of ONNX Runtime."""
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
-    onnxruntime = import_package("onnxruntime")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or 0
-    options.log_severity_level = _ONLY_FATAL
-    kind, _, number = device.partition(":")
-    providers: list[Any] = ["CPUExecutionProvider"]
-    if kind == "cuda":
-        providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(number or 0)}))
-        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-            raise BatchError(
-                "the installed ONNX Runtime has no CUDA provider; install onnxruntime-gpu in the "
-                "place of onnxruntime, or leave out the device"
-            )
-    try:
-        # Weights may lie in files next to the network.
-        with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
-            for name, content in spec.files.items():
-                (folder / name).write_bytes(content)
-            path = str(folder / spec.network)
-            return onnxruntime.InferenceSession(path, options, providers=providers)
-    except Exception as error:  # ONNX Runtime's errors have no common type
-        reason = " ".join(str(error).split())
-        raise BatchError(f"network {spec.network} cannot be loaded: {reason}") from error
-
-
-def _batched(output: Any, dimensions: int) -> npt.NDArray[Any]:
+def _with_batch(array: npt.NDArray[Any], dimensions: int) -> npt.NDArray[Any]:
     """Return an output with a batch dimension, which a network for one image may lack.
 
     Whole numbers of 64 bits become such of 32; half precision stays.
     """
-    array = np.asarray(output)
     if array.ndim == dimensions:
         array = array[np.newaxis]
     return array.astype(np.int32) if array.dtype == np.int64 else array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap import _core
+from endcap._onnx_network import OnnxNetwork
 from endcap.errors import EndcapError, UnsupportedError
 from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
 from endcap.evaluation.categories import ClassMap
@@ -35,15 +35,8 @@ from endcap.triton.ensemble import (
     stage_parameters,
 )
 
-_ELEMENTS: dict[str, type[np.number[Any]]] = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(uint8)": np.uint8,
-    "tensor(int8)": np.int8,
-}
 _ADVICE = "compare with your own pipeline, whose results `endcap evaluate --predictions` takes"
 _PROTOTYPES = "protos"  # of masks, which the reference does not compare
-_ONLY_FATAL = 4  # of the severities of ONNX Runtime
 
 
 class Reference:
@@ -79,21 +72,12 @@ class Reference:
         inputs = _core.Postprocessor(list(self.postprocess.items()), 1).inputs
         shapes = {name: shape for name, _, shape in inputs if name != _PROTOTYPES}
         import_package("cv2")  # now, not at the first image
-        self._model, self._session = model, open_session(model)
-        images = self._session.get_inputs()
-        if len(images) > 1 or images[0].type not in _ELEMENTS:
-            takes = ", ".join(f"{each.name} {each.type} {each.shape}" for each in images)
-            raise EvaluationError(
-                f"{model} takes {takes}; one image {[1, *image]} is expected: give the "
-                "network that is served"
-            )
-        self._image, self._element = images[0].name, _ELEMENTS[images[0].type]
-        names = [each.name for each in self._session.get_outputs()]
+        self._network = OnnxNetwork(model, error=EvaluationError, threads=1)
         self._outputs = [(outputs or {}).get(name, name) for name in shapes]
-        if not set(self._outputs) <= set(names):
+        if not set(self._outputs) <= set(self._network.outputs):
             raise EvaluationError(
-                f"{model} gives {', '.join(names)}; {', '.join(self._outputs)} are expected: give "
-                "the network that is served"
+                f"{model} gives {', '.join(self._network.outputs)}, and "
+                f"{', '.join(self._outputs)} are expected; give the network that is served"
             )
         heads = self.run(np.zeros((1, *image), np.float32))  # fails for other images
         for head, wanted in zip(heads, shapes.values(), strict=True):
@@ -124,18 +108,9 @@ class Reference:
         Raises:
             EvaluationError: The network fails.
         """
-        if issubclass(self._element, np.integer):
-            limits = np.iinfo(self._element)
-            tensor = np.clip(np.rint(tensor), limits.min, limits.max)
-        try:
-            heads = self._session.run(self._outputs, {self._image: tensor.astype(self._element)})
-        except Exception as error:  # ONNX Runtime's errors have no common type
-            raise EvaluationError(
-                f"{self._model} cannot be run on an image {list(tensor.shape)}: {_one_line(error)}"
-            ) from error
         return [
             head[0].astype(np.float32) if np.issubdtype(head.dtype, np.floating) else head[0]
-            for head in heads
+            for head in self._network.run(tensor, self._outputs)
         ]
 
     def detect(self, encoded: bytes) -> tuple[Floats, Floats, Integers]:
@@ -176,25 +151,6 @@ class Reference:
         placed = place_image(read_image(encoded, before), before)
         (logits,) = self.run(to_tensor(placed.pixels, before))
         return best_classes(logits, self.postprocess)
-
-
-def open_session(model: Path) -> Any:
-    """Return ONNX Runtime's session of a file. Raises EvaluationError when it cannot be loaded."""
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would send hashes of networks
-    onnxruntime: Any = import_package("onnxruntime", package="onnxruntime")
-    if not model.is_file():
-        raise EvaluationError(f"reference {model} is not a file; give the network as an ONNX file")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = _ONLY_FATAL  # its errors come as exceptions too
-    try:
-        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's errors have no common type
-        raise EvaluationError(f"reference {model} cannot be loaded: {_one_line(error)}") from error
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _refuse_unsupported(before: Mapping[str, str], after: Mapping[str, str]) -> None:

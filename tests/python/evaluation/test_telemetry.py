@@ -16,8 +16,8 @@ NETWORK = Path(__file__).resolve().parents[3] / "model_repository" / "detector" 
 RUN = """
 import sys
 from pathlib import Path
-from endcap.evaluation.reference import open_session
-open_session(Path(sys.argv[1]))
+from endcap._onnx_network import OnnxNetwork
+OnnxNetwork(Path(sys.argv[1]), error=RuntimeError)
 """
 
 
