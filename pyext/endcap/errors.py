@@ -74,6 +74,13 @@ class OutOfMemoryError(EndcapError, MemoryError):
     status = Status.OUT_OF_MEMORY
 
 
+class ServerError(EndcapError, RuntimeError):
+    """A Triton server was not found, did not start, or ended by itself.
+
+    The message says what was found and what to do next.
+    """
+
+
 class VideoError(EndcapError, RuntimeError):
     """A video that cannot be opened, read or written; the message says what to do."""
 

@@ -17,9 +17,9 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from endcap.client import AsyncDetectionClient, ConnectionOptions, DetectionClient
+from endcap.errors import ServerError
 from endcap.server import ServerSettings
 from endcap.server.plan import trace_options
-from endcap.triton.errors import ServerError
 from tests.support import jpegs
 from tests.support.damage import SHIPPED
 from tests.support.doc_pages import ROOT, blocks

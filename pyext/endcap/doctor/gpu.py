@@ -5,8 +5,8 @@ from __future__ import annotations
 import endcap
 from endcap.doctor.finding import Problem, Severity, Skipped
 from endcap.doctor.subject import Subject
+from endcap.errors import ServerError
 from endcap.server.backends import find_operators
-from endcap.triton.errors import ServerError
 
 
 def check_cuda(subject: Subject) -> str:

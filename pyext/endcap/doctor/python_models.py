@@ -7,11 +7,11 @@ import sys
 
 from endcap.doctor.finding import Problem, Severity, Skipped
 from endcap.doctor.subject import Subject
+from endcap.errors import ServerError
 from endcap.server import python_stub
 from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation
 from endcap.server.models import why_no_python
-from endcap.triton.errors import ServerError
 
 
 def check_stub(subject: Subject) -> str:

@@ -8,10 +8,10 @@ import subprocess
 
 from endcap.doctor.finding import Problem, Severity, reason_of
 from endcap.doctor.subject import Subject
+from endcap.errors import ServerError
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server
 from endcap.server.release import BULLETINS, read_release
-from endcap.triton.errors import ServerError
 
 _HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
 _MISSING = re.compile(r"while loading shared libraries: ([^:]+)")

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.errors import EndcapError
+from endcap.errors import EndcapError, ServerError
 from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.models import why_no_python
 from endcap.server.plan import server_environment
 from endcap.server.private_server import packages_folder
 from endcap.server.process import SHARED_MEMORY
-from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder, read_repository
 
 

@@ -12,9 +12,9 @@ import endcap
 from endcap._files import whole_file
 from endcap._pip_commands import reinstall_command
 from endcap.environment import StubError
+from endcap.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.release import read_release
-from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME
 
 STUB_NAME = "triton_python_backend_stub"

@@ -13,10 +13,10 @@ The steps of `TritonServer.start` (`launch`):
 docs/serving.md, "What serve leaves on disk", lists each file and folder and who removes it.
 """
 
+from endcap.errors import ServerError
 from endcap.server.launch import LoadedModel, TritonServer
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.settings import ServerPorts, ServerSettings
-from endcap.triton.errors import ServerError
 
 __all__ = [
     "LoadedModel",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from endcap._pip_commands import install_command
 from endcap._python_process import worker_command
+from endcap.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import find_stub, has_stub
-from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS, find_our_backends
 from endcap.triton.model_folder import ModelFolder
 

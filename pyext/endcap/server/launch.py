@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from endcap.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.plan import plan_launch
 from endcap.server.private_server import show_nothing
 from endcap.server.process import REFUSAL, ServerProcess, remove_shared_memory
 from endcap.server.release import ServerRelease
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
-from endcap.triton.errors import ServerError
 
 _POLL_INTERVAL_S = 0.05
 # Servers up to 25.07 wait for ever for a stub that has ended without a word.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.errors import EndcapError
+from endcap.errors import EndcapError, ServerError
 from endcap.server.private_server import (
     EXECUTABLE,
     find_private_server,
@@ -24,7 +24,6 @@ from endcap.server.private_server import (
     private_server_folder,
     show_nothing,
 )
-from endcap.triton.errors import ServerError
 
 CONTAINER_EXECUTABLE = Path("/opt/tritonserver/bin/tritonserver")
 SERVER_VARIABLE = "ENDCAP_TRITONSERVER"

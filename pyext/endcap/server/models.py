@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from endcap._pip_commands import install_command
+from endcap.errors import ServerError
 from endcap.server.backends import find_operators, needs_stub
 from endcap.server.locate import ServerInstallation
 from endcap.server.private_server import check_python
 from endcap.server.python_stub import find_stub
-from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME, read_model_config, set_parameter, write_config
 from endcap.triton.model_folder import ModelFolder, read_repository
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from endcap.errors import ServerError
 from endcap.server import private_server, python_stub
 from endcap.server.backends import (
     compose_backend_directory,
@@ -27,7 +28,6 @@ from endcap.server.models import (
 from endcap.server.private_server import show_nothing
 from endcap.server.release import ServerRelease, check_exposure, read_release, restriction_options
 from endcap.server.settings import PortReservation, ServerSettings
-from endcap.triton.errors import ServerError
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import check_config_name, read_repository
 

@@ -29,8 +29,8 @@ from filelock import FileLock, Timeout
 
 from endcap._files import cache_folder
 from endcap._python_process import PipError, environment_for_pip, pip_command, pip_errors
+from endcap.errors import ServerError
 from endcap.server.python_stub import PYTHON_VERSION
-from endcap.triton.errors import ServerError
 
 VERSION = "0.7.0"
 # Of the files nvidia_pytriton-0.7.0-py3-none-manylinux_2_35_*.whl on PyPI.

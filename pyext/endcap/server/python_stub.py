@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-from endcap.triton.errors import ServerError
+from endcap.errors import ServerError
 
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 LIBPYTHON = f"libpython{PYTHON_VERSION}.so.1.0"

@@ -14,9 +14,9 @@ import socket
 from dataclasses import dataclass
 from datetime import date
 
+from endcap.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.settings import ServerSettings
-from endcap.triton.errors import ServerError
 
 BULLETINS = "https://www.nvidia.com/en-us/security/"
 # Header names of HTTP/2 have no capital letters: a request that has one is reset.

@@ -11,7 +11,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import IO
 
-from endcap.triton.errors import ServerError
+from endcap.errors import ServerError
 
 # Below those of outgoing connections, which could take a port while a server is restarted on it.
 _PICKED_FROM = range(10000, 32768)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import endcap
 from endcap._pip_commands import reinstall_command
-from endcap.triton.errors import ServerError
+from endcap.errors import ServerError
 
 OUR_BACKENDS = (
     "endcap_preprocess",

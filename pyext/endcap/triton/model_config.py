@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from endcap._pip_commands import import_extra
-from endcap.errors import InvalidArgumentError
-from endcap.triton.errors import ServerError
+from endcap.errors import InvalidArgumentError, ServerError
 
 CONFIG_NAME = "config.pbtxt"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from endcap.triton.errors import ServerError
+from endcap.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME, Block, read_config, read_leading_lines
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, OPTIONAL
 

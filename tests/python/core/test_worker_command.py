@@ -13,8 +13,8 @@ import pytest
 from endcap._python_process import worker_command
 from endcap.doctor.finding import Problem
 from endcap.doctor.gpu import check_dali
+from endcap.errors import ServerError
 from endcap.server.backends import find_operators
-from endcap.triton.errors import ServerError
 from tests.support import family_networks as families
 from tests.support.doctor_world import subject
 from tests.support.init_runs import init

@@ -12,10 +12,10 @@ import pytest
 import endcap
 from endcap.doctor import Severity, gpu
 from endcap.doctor import server as server_checks
+from endcap.errors import ServerError
 from endcap.server import locate, python_stub
 from endcap.server.private_server import private_server_folder
 from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
-from endcap.triton.errors import ServerError
 from tests.support.damage import SHIPPED, copy_model
 from tests.support.doctor_world import (
     World,

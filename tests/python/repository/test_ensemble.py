@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from endcap.errors import UnsupportedError
+from endcap.errors import ServerError, UnsupportedError
 from endcap.triton.ensemble import find_network, read_ensemble
-from endcap.triton.errors import ServerError
 
 SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 
