@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,17 +35,30 @@ def _module_folders() -> list[str]:
 
 
 class PipError(EndcapError, RuntimeError):
-    """pip is missing; the message says what to do next."""
+    """pip is missing or has failed; the message says what to do next."""
 
 
-def pip_command() -> list[str]:
-    """Return the command that runs pip without modules from the current folder.
+def run_pip(*arguments: str, advice: str, **variables: str) -> None:
+    """Run pip without modules from the current folder; an interrupt ends it, too.
 
     A Python without pip runs the wheel of pip that its `ensurepip` carries, in place.
 
+    Args:
+        arguments: Of pip.
+        advice: What to do when it fails, the end of the message.
+        variables: Of its environment, in addition to those of this process.
+
     Raises:
-        PipError: This Python has neither.
+        PipError: This Python has neither, or pip has failed.
     """
+    command = [*_pip_command(), *arguments]
+    environment = {**environment_for_pip(), **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PipError(f"{_read_pip_errors(done.stderr)}; {advice}")
+
+
+def _pip_command() -> list[str]:
     # Without -I the folder it is called in comes first among those of modules.
     python = [sys.executable, "-I"]
     if importlib.util.find_spec("pip") is not None:
@@ -65,7 +79,7 @@ def environment_for_pip() -> dict[str, str]:
     return {**kept, "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONNOUSERSITE": "1"}
 
 
-def pip_errors(stderr: str) -> str:
+def _read_pip_errors(stderr: str) -> str:
     """Return pip's own error message, to be quoted in another."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -12,13 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._python_process import (
-    PipError,
-    environment_for_pip,
-    in_one_line,
-    pip_command,
-    pip_errors,
-)
+from endcap._python_process import PipError, in_one_line, run_pip
 from endcap._version import __version__
 from endcap.environment import ExecutionEnvironmentError
 from endcap.environment.checking import (
@@ -151,21 +144,17 @@ def _install_pip_packages(options: PackOptions, prefix: Path) -> None:
     lines = [f"{name}=={version}\n" for name, version in python_packages(prefix).items()]
     constraints.write_text("".join(lines), encoding="utf-8")
     try:
-        pip, environment = pip_command(), environment_for_pip()
-    except PipError as error:
-        raise ExecutionEnvironmentError(str(error)) from error
-    command = [
-        *pip, "--python", str(prefix / "bin" / "python3"),
-        "install", "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
-        "--quiet", "--constraint", str(constraints), *options.pip_requirements,
-    ]  # fmt: skip
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if finished.returncode:
-        raise ExecutionEnvironmentError(
-            f"pip could not install {', '.join(options.pip_requirements)}: "
-            f"{pip_errors(finished.stderr)}; check --pip, give the wheel by --endcap where it is "
-            "endcap, or `export PIP_FIND_LINKS=DIR` for a folder of wheels"
+        run_pip(
+            *("--python", str(prefix / "bin" / "python3"), "install", "--no-input", "--quiet"),
+            *("--disable-pip-version-check", "--no-warn-script-location"),
+            *("--constraint", str(constraints), *options.pip_requirements),
+            advice="check --pip, give the wheel by --endcap where it is endcap, or `export "
+            "PIP_FIND_LINKS=DIR` for a folder of wheels",
         )
+    except PipError as error:
+        raise ExecutionEnvironmentError(
+            f"pip could not install {', '.join(options.pip_requirements)}: {error}"
+        ) from error
 
 
 def _remove_origins(prefix: Path) -> None:

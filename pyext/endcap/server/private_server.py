@@ -18,7 +18,6 @@ import importlib.metadata
 import os
 import platform
 import shlex
-import subprocess
 import sys
 import tempfile
 import venv
@@ -28,7 +27,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from endcap._files import cache_folder
-from endcap._python_process import PipError, environment_for_pip, pip_command, pip_errors
+from endcap._python_process import PipError, run_pip
 from endcap.errors import ServerError
 from endcap.server.python_stub import PYTHON_VERSION
 
@@ -225,16 +224,13 @@ def _run_pip(
 ) -> None:
     """Install wheels into a folder; `what` is for messages, `temporary` for pip's own files."""
     (temporary / "wanted.txt").write_text("\n".join(wanted))
-    where = ["--target", str(target), "-r", str(temporary / "wanted.txt")]
     try:
-        command = [*pip_command(), "install", *_OPTIONS, *options, *where]
-        environment = {**environment_for_pip(), "TMPDIR": str(temporary)}
+        run_pip(
+            *("install", *_OPTIONS, *options, "--target", str(target)),
+            *("-r", str(temporary / "wanted.txt")),
+            advice="check the network and `pip config list`, or `export PIP_NO_INDEX=1 "
+            "PIP_FIND_LINKS=DIR` for a folder of wheels",
+            TMPDIR=str(temporary),
+        )
     except PipError as error:
         raise ServerError(f"{what} cannot be installed: {error}") from error
-    # An interrupt ends pip, too: subprocess.run kills it.
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ServerError(
-            f"{what} cannot be installed ({pip_errors(done.stderr)}); check the network and `pip "
-            "config list`, or `export PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR` for a folder of wheels"
-        )

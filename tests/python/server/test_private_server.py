@@ -145,7 +145,7 @@ def test_a_user_without_a_home_folder_runs_other_servers(
 )
 def test_without_a_network(install: Callable[[], Path], what: str, cache: Path) -> None:
     with pytest.raises(
-        ServerError, match=rf"{what} cannot be installed \(.*\); check the .*PIP_FIND_LINKS=DIR"
+        ServerError, match=rf"{what} cannot be installed: .*; check the .*PIP_FIND_LINKS=DIR"
     ):
         install()
     assert not [path.name for path in cache.iterdir() if path.name != ".lock"]
