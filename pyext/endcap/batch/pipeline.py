@@ -31,8 +31,8 @@ from endcap.triton.ensemble import (
     read_ensemble,
     stage_parameters,
 )
-from endcap.triton.labels import Labels, parse_labels
-from endcap.triton.parameters import parse_count
+from endcap.triton.labels import parse_labels
+from endcap.triton.stage_settings import read_class_names
 
 Predictions: TypeAlias = ImageDetections | list[ClassScore]
 
@@ -244,12 +244,5 @@ def _read_labels(ensemble: ServedEnsemble) -> tuple[str, ...]:
     if ensemble.labels_text:
         return tuple(parse_labels(ensemble.labels_text))
     (step,) = ensemble.steps_in(POSTPROCESS_BACKEND)
-    given = {name: value.string_value for name, value in step.config.parameters.items()}
-    if "labels_file" not in given:
-        return ()
-    labels = Labels.read(
-        step.folder / given["labels_file"],
-        parse_count("num_classes", given.get("num_classes", "")),
-        given.get("labels_separator"),
-    )
-    return tuple(name.decode(errors="replace") for name in labels.names)
+    names = read_class_names(step.parameters, step.folder).names
+    return tuple(name.decode(errors="replace") for name in names)

@@ -10,20 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from endcap.batch import (
-    BatchPlan,
-    BatchReport,
-    PipelineSpec,
-    ServedModel,
-    run_batch,
-)
-from endcap.cli.console import SOME_IMAGE_FAILED, PlainConsole, count, printable, say
-from endcap.cli.files import find_repository
+from endcap.batch import BatchPlan, BatchReport, PipelineSpec, ServedModel, run_batch
+from endcap.cli.console import SOME_IMAGE_FAILED, count, printable, say
+from endcap.cli.init import write_models
 from endcap.cli.options import command, in_server, panel
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions
-from endcap.repository.plan import make_plan
-from endcap.repository.writing import write_repository
 
 EXAMPLES = """
 **Examples**
@@ -146,13 +138,11 @@ def _detector(
     if repository is not None:
         return PipelineSpec.from_repository(repository, model or "detect")
     with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
-        scratch = Path(name)
-        with PlainConsole(stderr=True).status("Trying the network"):
-            plan = make_plan(Path(str(model)), InitOptions(), scratch)
-        write_repository(plan, scratch / "models", shipped=find_repository())
+        models = Path(name, "models")
+        plan = write_models(Path(str(model)), InitOptions(), models)
         for row in plan.summary():
             say(f"endcap: {row.name} {row.value} ({row.reason})")
-        return PipelineSpec.from_repository(scratch / "models", plan.names.ensemble)
+        return PipelineSpec.from_repository(models, plan.names.ensemble)
 
 
 class _Display:

@@ -55,11 +55,13 @@ CHECK_EXAMPLES = """
 _ARCHIVE = "environment.tar.gz"
 _in_contents = panel("Contents")
 _in_sources = panel("Sources")
-_Real = Annotated[
+RealStub = Annotated[
     Path | None,
-    in_server("The stub of Triton's release for this Python, a file. Default: the server's."),
+    in_server(
+        "The stub of Triton's release for the environment's Python, a file. Default: the server's."
+    ),
 ]
-_Tritonserver = Annotated[
+ModelServer = Annotated[
     Path | None,
     in_server(
         "Server that runs the models, as for `endcap serve`: a program or an installation's folder."
@@ -117,8 +119,8 @@ def pack(
             "EXECUTION_ENV_PATH; may be repeated.",
         ),
     ] = None,
-    real: _Real = None,
-    tritonserver: _Tritonserver = None,
+    real: RealStub = None,
+    tritonserver: ModelServer = None,
 ) -> None:
     """Build an environment for Python models, and pack it for Triton.
 
@@ -176,8 +178,8 @@ def _built(
 @command()
 def check(
     archive: Annotated[Path, typer.Argument(help="A packed environment.", metavar="ARCHIVE")],
-    real: _Real = None,
-    tritonserver: _Tritonserver = None,
+    real: RealStub = None,
+    tritonserver: ModelServer = None,
 ) -> None:
     """Unpack an environment elsewhere and import from it, as `endcap env pack` does."""
     with (

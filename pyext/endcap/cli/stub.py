@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from endcap.cli.console import PlainConsole
+from endcap.cli.env import ModelServer, RealStub
 from endcap.cli.options import command
 from endcap.environment.packing import RUNNING_PYTHON
 from endcap.environment.stub import install as install_stub
@@ -21,16 +22,6 @@ INSTALL_EXAMPLES = """
 
 - `endcap stub install my_model --python 3.9 --real stubs/3.9/stub`
 """
-_ModelDir = Annotated[
-    Path, typer.Argument(help="Folder of one model of the repository.", metavar="MODEL_DIR")
-]
-_Server = Annotated[
-    Path | None,
-    typer.Option(
-        help="Server that will run the model, as for `endcap serve`: a program or an "
-        "installation's folder.",
-    ),
-]
 
 app = typer.Typer(
     name="stub",
@@ -44,7 +35,9 @@ app = typer.Typer(
 @app.command("install", epilog=INSTALL_EXAMPLES)
 @command()
 def install(
-    model_dir: _ModelDir,
+    model_dir: Annotated[
+        Path, typer.Argument(help="Folder of one model of the repository.", metavar="MODEL_DIR")
+    ],
     python: Annotated[
         str,
         typer.Option(
@@ -53,13 +46,8 @@ def install(
             show_default=False,
         ),
     ] = RUNNING_PYTHON,
-    real: Annotated[
-        Path | None,
-        typer.Option(
-            help="The stub of Triton's release for that Python, a file. Default: the server's.",
-        ),
-    ] = None,
-    tritonserver: _Server = None,
+    real: RealStub = None,
+    tritonserver: ModelServer = None,
 ) -> None:
     """Copy the stub into a model's folder, next to the one of the server's release."""
     placed = install_stub(model_dir, python_version=python, real=real, tritonserver=tritonserver)

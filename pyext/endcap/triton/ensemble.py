@@ -29,6 +29,11 @@ class Step:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The model's parameters as text, by name."""
+        return {name: value.string_value for name, value in self.config.parameters.items()}
+
 
 @dataclass(frozen=True)
 class ServedEnsemble:
@@ -127,5 +132,5 @@ def stage_parameters(ensemble: ServedEnsemble, backend: str) -> dict[str, Any]:
             f"{ensemble.name} has {len(steps)} steps in backend {backend}; only an ensemble with "
             "exactly one can be run without a server"
         )
-    given = {name: value.string_value for name, value in steps[0].config.parameters.items()}
-    return {name: value for name, value in given.items() if name not in _OF_BACKENDS}
+    given = steps[0].parameters.items()
+    return {name: value for name, value in given if name not in _OF_BACKENDS}

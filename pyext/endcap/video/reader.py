@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from endcap.errors import InvalidArgumentError, VideoError
@@ -206,12 +205,7 @@ class VideoReader:
         """Return the reader."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the reader."""
         self.close()
 
