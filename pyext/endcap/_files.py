@@ -78,10 +78,10 @@ def whole_file(
 
 
 @contextlib.contextmanager
-def whole_text_file(path: Path, *, follow_links: bool = True) -> Iterator[TextIO]:
+def whole_text_file(path: Path) -> Iterator[TextIO]:
     """Yield a UTF-8 text stream as `whole_file` does; what UTF-8 cannot hold is escaped."""
     with (
-        whole_file(path, follow_links=follow_links) as file,
+        whole_file(path) as file,
         io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="") as text,
     ):
         yield text

@@ -172,12 +172,6 @@ def preprocess_defaults() -> dict[str, str]:
     return {name: value for name, _, _, value in _core.Preprocessor([], 1).parameters}
 
 
-@cache
-def postprocess_defaults() -> dict[str, str]:
-    """Return the default of each parameter of `Postprocessor` as text."""
-    return {name: value for name, _, _, value in _core.Postprocessor([], 1).parameters}
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
