@@ -15,14 +15,7 @@ from typing import Any, Literal, TypeAlias
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.parameters import preprocess_defaults
 from endcap.video.frames import VideoFrame, read_rotation, to_image
-from endcap.video.source import (
-    Source,
-    VideoSource,
-    coded_pixels,
-    find_source,
-    import_av,
-    open_source,
-)
+from endcap.video.source import Input, VideoSource, find_source, import_av
 
 OnFull: TypeAlias = Literal["wait", "drop_oldest"]
 
@@ -133,7 +126,7 @@ class VideoReader:
             raise InvalidArgumentError(
                 "reconnect is for addresses and cameras: a file is read once, leave it out"
             )
-        opened = _Input(found, options or {}, timeout_s, max_pixels, keyframes_only, threads)
+        opened = Input(found, options or {}, timeout_s, max_pixels, keyframes_only, threads)
         opened.open()
         stream, context = opened.stream, opened.stream.codec_context
         rate_of_file = stream.guessed_rate or stream.average_rate
@@ -221,73 +214,6 @@ def _check(rate: float | None, every: int, on_full: str | None, *seconds: float)
     for name, each in zip(("timeout_s", "reconnect_interval_s"), seconds, strict=True):
         if not 0 < each < math.inf:
             raise InvalidArgumentError(f"{name} is {each}: give seconds above 0")
-
-
-@dataclass
-class _Input:
-    """A source that is opened, and again after an error."""
-
-    source: Source
-    options: Mapping[str, str]
-    timeout_s: float
-    max_pixels: int
-    keyframes_only: bool
-    threads: int
-    container: Any = None
-    stream: Any = None
-
-    @property
-    def is_live(self) -> bool:
-        """Whether the source has no end."""
-        is_live = self.source.is_live
-        return not self.container.duration if is_live is None else is_live
-
-    def open(self, *, again: bool = False) -> None:
-        """Open the source."""
-        self.container = open_source(
-            self.source,
-            self.options,
-            timeout_s=self.timeout_s,
-            max_pixels=self.max_pixels,
-            again=again,
-        )
-        try:
-            self._set_up()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the container."""
-        if self.container is not None:
-            self.container.close()
-            self.container = None
-
-    def _set_up(self) -> None:
-        streams = self.container.streams
-        self.stream = streams.best("video")
-        name = self.source.name
-        if self.stream is None:
-            raise VideoError(f"{name} holds no video: give a file that does")
-        for stream in streams:
-            if stream is not self.stream:
-                stream.discard = type(stream.discard).all
-        context = self.stream.codec_context
-        if context is None:
-            raise VideoError(f"{name} is coded in a way that this PyAV does not decode")
-        pixels = context.width * context.height
-        if pixels > self.max_pixels:
-            raise VideoError(
-                f"{name} has frames of {context.width}x{context.height} = {pixels} pixels; "
-                f"max_pixels allows {self.max_pixels}"
-            )
-        most = coded_pixels(self.max_pixels, context.width, context.height)
-        context.options = {**self.options, "max_pixels": str(most)}
-        context.thread_count = self.threads
-        # Frames that several threads decode at once come later: not from a camera.
-        context.thread_type = "SLICE" if self.is_live else "AUTO"
-        if self.keyframes_only:
-            context.skip_frame = "NONKEY"
 
 
 @dataclass
@@ -427,7 +353,7 @@ class _Decoding:
 
     def __init__(
         self,
-        opened: _Input,
+        opened: Input,
         *,
         sampling: _Sampling,
         queue: _FrameQueue,

@@ -138,62 +138,114 @@ def hide_password(url: str) -> str:
     return re.sub(r"^([^/]*//)[^/?#]*@", r"\1", url)
 
 
-def open_source(
-    source: Source,
-    options: Mapping[str, str],
-    *,
-    timeout_s: float,
-    max_pixels: int,
-    again: bool = False,
-) -> Any:
-    """Open a source.
+@dataclass
+class Input:
+    """A source that is opened, and again after an error.
 
-    Args:
+    Attributes:
         source: The source.
-        options: FFmpeg's, of the caller.
+        options: FFmpeg's, of the caller, for the format and the decoder.
         timeout_s: For opening it, and of silence.
         max_pixels: The most of a frame.
-        again: Whether it was open before: frames are not waited for to find out their rate.
-
-    Returns:
-        PyAV's container.
-
-    Raises:
-        VideoError: It cannot be opened, or is not a video.
+        keyframes_only: Whether other frames are not decoded.
+        threads: The decoder's.
+        container: PyAV's, None while it is closed.
+        stream: PyAV's video stream.
     """
-    av = import_av()
-    # Before the streams are known FFmpeg looks at frames by itself: the limit is for that, too.
-    all_options = {
-        "max_pixels": str(coded_pixels(max_pixels)),
-        "protocol_whitelist": source.protocols,
-        "format_whitelist": source.formats,
-        **({"fpsprobesize": "0"} if again else {}),
-        **source.options,
-        **options,
-    }
-    began = time.monotonic()
-    try:
-        container = av.open(
-            source.target,
-            "r",
-            format=source.format,
-            options=all_options,
-            timeout=timeout_s,
-            buffer_size=_BUFFER_BYTES,
-            metadata_errors="replace",
-        )
-    except (av.error.FFmpegError, RuntimeError, ValueError) as error:
-        # FFmpeg reads the silence of an RTSP server as wrong data.
-        is_late = time.monotonic() - began >= timeout_s or isinstance(error, av.error.ExitError)
-        silence = f"nothing came within {timeout_s:g} seconds"
-        reason = silence if is_late else _reason(av, error)
-        raise VideoError(f"{source.name} cannot be opened: {reason}") from error
-    # Time stamps are those of the file; what it has none for is for the reader to guess.
-    container.flags &= ~int(av.container.Flags.gen_pts.value)
-    return container
+
+    source: Source
+    options: Mapping[str, str]
+    timeout_s: float
+    max_pixels: int
+    keyframes_only: bool
+    threads: int
+    container: Any = None
+    stream: Any = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the source has no end."""
+        is_live = self.source.is_live
+        return not self.container.duration if is_live is None else is_live
+
+    def open(self, *, again: bool = False) -> None:
+        """Open the source; `again` does not wait for frames to find out their rate.
+
+        Raises:
+            VideoError: It cannot be opened, or is not a video.
+        """
+        av = import_av()
+        # Before the streams are known FFmpeg looks at frames by itself: the limit is for that, too.
+        all_options = {
+            "max_pixels": str(_limit_coded_pixels(self.max_pixels)),
+            "protocol_whitelist": self.source.protocols,
+            "format_whitelist": self.source.formats,
+            **({"fpsprobesize": "0"} if again else {}),
+            **self.source.options,
+            **self.options,
+        }
+        began = time.monotonic()
+        try:
+            container = av.open(
+                self.source.target,
+                "r",
+                format=self.source.format,
+                options=all_options,
+                timeout=self.timeout_s,
+                buffer_size=_BUFFER_BYTES,
+                metadata_errors="replace",
+            )
+        except (av.error.FFmpegError, RuntimeError, ValueError) as error:
+            # FFmpeg reads the silence of an RTSP server as wrong data.
+            is_late = time.monotonic() - began >= self.timeout_s or isinstance(
+                error, av.error.ExitError
+            )
+            silence = f"nothing came within {self.timeout_s:g} seconds"
+            reason = silence if is_late else _describe_failure(av, error)
+            raise VideoError(f"{self.source.name} cannot be opened: {reason}") from error
+        # Time stamps are those of the file; what it has none for is for the reader to guess.
+        container.flags &= ~int(av.container.Flags.gen_pts.value)
+        self.container = container
+        try:
+            self._choose_stream()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the container."""
+        if self.container is not None:
+            self.container.close()
+            self.container = None
+
+    def _choose_stream(self) -> None:
+        streams = self.container.streams
+        self.stream = streams.best("video")
+        name = self.source.name
+        if self.stream is None:
+            raise VideoError(f"{name} holds no video: give a file that does")
+        for stream in streams:
+            if stream is not self.stream:
+                stream.discard = type(stream.discard).all
+        context = self.stream.codec_context
+        if context is None:
+            raise VideoError(f"{name} is coded in a way that this PyAV does not decode")
+        pixels = context.width * context.height
+        if pixels > self.max_pixels:
+            raise VideoError(
+                f"{name} has frames of {context.width}x{context.height} = {pixels} pixels; "
+                f"max_pixels allows {self.max_pixels}"
+            )
+        most = _limit_coded_pixels(self.max_pixels, context.width, context.height)
+        context.options = {**self.options, "max_pixels": str(most)}
+        context.thread_count = self.threads
+        # Frames that several threads decode at once come later: not from a camera.
+        context.thread_type = "SLICE" if self.is_live else "AUTO"
+        if self.keyframes_only:
+            context.skip_frame = "NONKEY"
 
 
-def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
+def _limit_coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
     """Return the most pixels of coded frames, which are whole blocks, where frames have `pixels`.
 
     Args:
@@ -205,7 +257,7 @@ def coded_pixels(pixels: int, width: int = 0, height: int = 0) -> int:
     return max((side + _BLOCK) ** 2, (width + _BLOCK) * (height + _BLOCK))
 
 
-def _reason(av: Any, error: Exception) -> str:
+def _describe_failure(av: Any, error: Exception) -> str:
     text = str(getattr(error, "strerror", None) or error)
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, ValueError)):
         return (
