@@ -1,4 +1,4 @@
-"""pip commands in error messages, and imports of packages that may be missing.
+"""pip commands in error messages, and packages and files of endcap that may be missing.
 
 A package index may have no endcap, or another project of that name. The commands name an extra's
 packages, or a wheel of endcap in the current folder.
@@ -13,6 +13,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import endcap
 
 _OWN_EXTRAS = re.compile(r"endcap\[([\w,\s-]+)\]")
 _EXTRA_OF_MARKER = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
@@ -48,6 +50,24 @@ def import_extra(
             f"{what} takes {module.partition('.')[0]}, which cannot be imported ({cause}); "
             f"run `{command}`"
         ) from cause
+
+
+def find_in_package(name: str | Path, what: str, error: Callable[[str], Exception]) -> Path:
+    """Return a file or folder of the installed package.
+
+    Args:
+        name: Its path in the package.
+        what: Its description with a verb, at the beginning of the error message.
+        error: Makes the error that is raised where it is missing.
+    """
+    # An editable install has two package folders: the sources, and what was built.
+    for root in endcap.__path__:
+        if (Path(root) / name).exists():
+            return Path(root) / name
+    raise error(
+        f"{what} not in this installation of endcap (searched {', '.join(endcap.__path__)}); "
+        f"reinstall it with `{reinstall_command()}`"
+    )
 
 
 def reinstall_command() -> str:

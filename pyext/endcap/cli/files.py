@@ -7,9 +7,8 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-import endcap
 from endcap._files import refuse_links
-from endcap._pip_commands import reinstall_command
+from endcap._pip_commands import find_in_package
 from endcap.errors import InvalidArgumentError
 
 # Inside a model's folder: Triton takes every folder of a repository for a model.
@@ -18,14 +17,11 @@ SAMPLES = Path("detect") / "samples"
 
 def find_repository() -> Path:
     """Return the model repository of the source tree, else the one installed with the package."""
-    roots = [Path(root) for root in endcap.__path__]
-    sources = [root.parent.parent for root in roots if root.parent.name == "pyext"]
-    for folder in (*sources, *roots):
-        if (folder / "model_repository" / "detect").is_dir():
-            return folder / "model_repository"
-    raise InvalidArgumentError(
-        f"no model_repository belongs to this installation of endcap (searched "
-        f"{', '.join(map(str, roots))}); reinstall it with `{reinstall_command()}`"
+    in_source_tree = Path(__file__).parents[3] / "model_repository"
+    if (in_source_tree / "detect").is_dir():
+        return in_source_tree
+    return find_in_package(
+        "model_repository", "the shipped model_repository is", InvalidArgumentError
     )
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-import endcap
-from endcap._pip_commands import install_command, reinstall_command
+from endcap._pip_commands import find_in_package, install_command
 from endcap.errors import EndcapError
 
 
@@ -109,14 +108,15 @@ def find_sources() -> Path:
     """Return the folder of the operators' sources; raise DaliError where it is not there."""
     if (_WORK_TREE / "backends" / "dali" / "built_for.cc").is_file():
         return _WORK_TREE / "backends" / "dali"
-    return _find(Path("dali/sources"), "the sources of the DALI operators are")
+    return find_in_package("dali/sources", "the sources of the DALI operators are", DaliError)
 
 
 def find_include_folder() -> Path:
     """Return the folder that `endcap/c_api.h` is in; raise DaliError where it is not there."""
     if (_WORK_TREE / "csrc" / "include" / _C_API).is_file():
         return _WORK_TREE / "csrc" / "include"
-    return _find("include" / _C_API, "the header endcap/c_api.h is").parents[1]
+    header = find_in_package("include" / _C_API, "the header endcap/c_api.h is", DaliError)
+    return header.parents[1]
 
 
 def find_core() -> Path:
@@ -125,7 +125,7 @@ def find_core() -> Path:
     A server's Python has the package by a link in a new folder at each start, and must find what
     was built for this file.
     """
-    return _find(Path(CORE_NAME), f"{CORE_NAME} is").resolve()
+    return find_in_package(CORE_NAME, f"{CORE_NAME} is", DaliError).resolve()
 
 
 def c_abi_of_header() -> int:
@@ -134,14 +134,3 @@ def c_abi_of_header() -> int:
     found = re.search(r"^#define ENDCAP_C_ABI (\d+)", header.read_text(), re.MULTILINE)
     assert found, header
     return int(found[1])
-
-
-def _find(name: Path, what: str) -> Path:
-    # An editable install has two package folders: the sources, and what was built.
-    for root in endcap.__path__:
-        if (Path(root) / name).exists():
-            return Path(root) / name
-    raise DaliError(
-        f"{what} not in this installation of endcap (searched {', '.join(endcap.__path__)}); "
-        f"reinstall it with `{reinstall_command()}`"
-    )

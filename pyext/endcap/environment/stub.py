@@ -8,9 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import endcap
 from endcap._files import whole_file
-from endcap._pip_commands import reinstall_command
+from endcap._pip_commands import find_in_package
 from endcap.environment import StubError
 from endcap.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
@@ -35,20 +34,9 @@ class StubDescription:
 
 
 def find_front() -> Path:
-    """Return the compiled front of this package.
-
-    Raises:
-        StubError: The front was not built.
-    """
-    # An editable install has two package folders: the sources, and the build.
-    for root in endcap.__path__:
-        program = Path(root) / "backends" / "python_stub" / STUB_NAME
-        if program.is_file():
-            return program
-    raise StubError(
-        f"the compiled stub is not in this installation of endcap (searched "
-        f"{', '.join(endcap.__path__)}); reinstall it with `{reinstall_command()}`"
-    )
+    """Return the compiled front of this package; raise StubError where it was not built."""
+    program = Path("backends", "python_stub", STUB_NAME)
+    return find_in_package(program, "the compiled stub is", StubError)
 
 
 def is_front(program: Path) -> bool:
