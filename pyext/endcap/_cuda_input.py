@@ -79,7 +79,7 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
     return _core.CudaTensor.from_dlpack(capsule, target.device_id, target.stream)
 
 
-def _torch_of(source: Any) -> Any:
+def _find_torch(source: Any) -> Any:
     """Return the module torch if the source is a tensor of it, else None."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and isinstance(source, torch.Tensor) else None
@@ -87,14 +87,14 @@ def _torch_of(source: Any) -> Any:
 
 def _current_device(source: Any, target: Target) -> contextlib.AbstractContextManager[Any]:
     # torch hands over tensors of its current device alone.
-    torch = _torch_of(source)
+    torch = _find_torch(source)
     return contextlib.nullcontext() if torch is None else torch.cuda.device(target.device_id)
 
 
 def _keep_until_done(source: Any, target: Target) -> None:
     # torch frees memory in the order of the stream that it was allocated on (stream-ordered), and
     # does not know of another stream that reads it.
-    torch = _torch_of(source)
+    torch = _find_torch(source)
     if torch is None:
         return
     device = f"cuda:{target.device_id}"

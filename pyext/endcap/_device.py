@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from endcap.errors import InvalidArgumentError
 
-_MOST_THREADS = 1024
+_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def thread_count(threads: int | None) -> int:
         count = operator.index(0 if threads is None else threads)
     except TypeError as error:
         raise InvalidArgumentError(f"threads is {threads!r}: give a whole number") from error
-    if not 0 <= count <= _MOST_THREADS:
-        raise InvalidArgumentError(f"threads is {count}: give 1 to {_MOST_THREADS}, or 0 for all")
+    if not 0 <= count <= _MAX_THREADS:
+        raise InvalidArgumentError(f"threads is {count}: give 1 to {_MAX_THREADS}, or 0 for all")
     return count
 
 

@@ -321,9 +321,9 @@ class ImageDetections(Sequence[Detection]):
             OSError: a file that cannot be opened.
         """
         from endcap.drawing.draw import draw_detections
-        from endcap.drawing.sources import picture_of
+        from endcap.drawing.sources import open_for_drawing
 
-        with picture_of(image) as picture:
+        with open_for_drawing(image) as picture:
             return draw_detections(picture, self, labels, upright=upright, within=within)
 
     @cached_property

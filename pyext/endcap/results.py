@@ -214,7 +214,7 @@ class ImageResult:
             OSError: A file that cannot be opened.
         """
         from endcap.drawing.draw import draw_result
-        from endcap.drawing.sources import picture_of
+        from endcap.drawing.sources import open_for_drawing
 
         if not self.ok:
             raise InvalidArgumentError(
@@ -228,7 +228,7 @@ class ImageResult:
             raise InvalidArgumentError(
                 f"{self.image} is no file: give the image, result.draw(image)"
             )
-        with picture_of(self.image if image is None else image) as picture:
+        with open_for_drawing(self.image if image is None else image) as picture:
             return draw_result(picture, self, labels, within=within)
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Preset = Literal["bytetrack", "bytetrack_trackers", "ocsort"]
 _BUFFER_RATE = 30.0  # frames a second that track_buffer is counted in
-_MOST_RATE = 1000
-_MOST_BUFFER = 30000
+_MAX_RATE = 1000
+_MAX_BUFFER = 30000
 
 
 class TrackParameters(TypedDict, total=False):
@@ -72,13 +72,13 @@ class Tracker:
         track_buffer: int = 30,
         **fields: Unpack[TrackParameters],
     ) -> None:
-        if not 0 < frame_rate <= _MOST_RATE:
+        if not 0 < frame_rate <= _MAX_RATE:
             raise InvalidArgumentError(
-                f"frame_rate is {frame_rate}: give frames a second, above 0, up to {_MOST_RATE}"
+                f"frame_rate is {frame_rate}: give frames a second, above 0, up to {_MAX_RATE}"
             )
-        if not 0 <= track_buffer <= _MOST_BUFFER:
+        if not 0 <= track_buffer <= _MAX_BUFFER:
             raise InvalidArgumentError(
-                f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MOST_BUFFER}"
+                f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MAX_BUFFER}"
             )
         frames = frame_rate / _BUFFER_RATE * track_buffer
         lost = int(frames) if preset == "bytetrack" else math.ceil(frames)

@@ -50,7 +50,7 @@ def test_a_library_is_compiled_once(sources: Path, cache: Path) -> None:
     first = build_from(sources)
     there = built_for.read(first.path)
     assert (there.dali, there.endcap) == (nvidia.dali.__version__, endcap.__version__)
-    assert there == built_for.wanted(installation.find_dali())
+    assert there == built_for.find_required_build(installation.find_dali())
     assert (first.cached, first.path.name) == (False, LIBRARY_NAME)
     assert first.path.is_relative_to(cache)
     assert first.seconds > 0
@@ -72,7 +72,7 @@ def test_the_library_is_protected_as_those_of_the_wheel() -> None:
 
 
 def test_what_is_kept_belongs_to_the_sources_and_to_dali(sources: Path) -> None:
-    here = built_for.wanted(installation.find_dali())
+    here = built_for.find_required_build(installation.find_dali())
     library = cached_library(here, sources)
     (sources / "other.h").write_text("// one more")
     more = cached_library(here, sources)
@@ -148,7 +148,7 @@ def test_a_killed_build_leaves_nothing(
 
 
 def test_a_copy_needs_nothing_of_where_it_was_built(tmp_path: Path, dali_operators: Path) -> None:
-    kept = cached_library(built_for.wanted(installation.find_dali()))
+    kept = cached_library(built_for.find_required_build(installation.find_dali()))
     kept.parent.mkdir(parents=True)
     shutil.copy(dali_operators, kept)
     built = build(tmp_path / "plugins")
@@ -230,7 +230,7 @@ def test_the_cuda_headers_of_a_folder_or_of_python_packages(
 
 def test_an_old_dali_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nvidia.dali.__version__", "1.52.9")
-    message = f"DALI 1.52.9 is older than {installation.OLDEST}.*; update it with `pip install"
+    message = f"DALI 1.52.9 is older than {installation.MIN_RELEASE}.*; update it with `pip install"
     with pytest.raises(DaliError, match=message):
         build_from(sources)
 

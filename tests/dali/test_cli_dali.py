@@ -23,7 +23,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def own_cache(empty_cache: Path, dali_operators: Path) -> Path:
     """A cache that holds the session's library."""
-    place = cached_library(built_for.wanted(installation.find_dali()))
+    place = cached_library(built_for.find_required_build(installation.find_dali()))
     place.parent.mkdir(parents=True)
     return Path(shutil.copy(dali_operators, place))
 

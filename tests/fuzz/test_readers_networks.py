@@ -59,7 +59,7 @@ def read(encoded: bytes) -> None:
             network = read_onnx(path)
             for location, file in network.external_files.items():
                 assert file.resolve().is_relative_to(place.resolve()), location
-            network.relocated(dict.fromkeys(network.external_files, "weights.bin"))
+            network.relocate_weights(dict.fromkeys(network.external_files, "weights.bin"))
             with only_own_errors():
                 declared_outputs(network)
             with only_own_errors():

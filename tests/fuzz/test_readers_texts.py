@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented, oriented_size
+from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented, read_oriented_size
 from endcap.triton.labels import parse_labels, read_labels
 from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
 from tests.support import jpegs
@@ -47,7 +47,7 @@ def test_labels_of_a_server(text: str) -> None:
 @fuzzed
 @given(damaged(PICTURE, parts=(b"\xff\xe1", b"Exif\0\0", b"II*\0", b"\xff\xd9", b"\xff\xff")))
 def test_pictures(content: bytes) -> None:
-    size = oriented_size(io.BytesIO(content))
+    size = read_oriented_size(io.BytesIO(content))
     assert size is None or min(size) > 0
     # Its errors are Pillow's, and of these alone.
     with contextlib.suppress(*NOT_A_PICTURE), open_picture(io.BytesIO(content)) as image:

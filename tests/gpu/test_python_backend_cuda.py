@@ -10,7 +10,7 @@ import pytest
 
 import endcap
 from endcap._device import Target
-from endcap.python_backend.instance import target_of
+from endcap.python_backend.instance import find_target
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.stage_settings import StageSettings, postprocess_settings, preprocess_settings
@@ -145,8 +145,8 @@ def test_masks_in_both_forms() -> None:
 
 
 def test_the_instance_says_where_it_works() -> None:
-    assert target_of({"model_instance_kind": "CPU", "model_instance_device_id": "0"}) is None
-    there = target_of({"model_instance_kind": "GPU", "model_instance_device_id": "0"})
+    assert find_target({"model_instance_kind": "CPU", "model_instance_device_id": "0"}) is None
+    there = find_target({"model_instance_kind": "GPU", "model_instance_device_id": "0"})
     assert there == GPU
     with pytest.raises(endcap.CudaError, match="KIND_CPU"):
-        target_of({"model_instance_kind": "GPU", "model_instance_device_id": "7"})
+        find_target({"model_instance_kind": "GPU", "model_instance_device_id": "7"})

@@ -58,7 +58,7 @@ def test_the_same_configs(server, model):
         assert python[field] == compiled[field]
 
 
-def message_of(client: Any, model: str, tensors: dict[str, np.ndarray]) -> tuple[str, str]:
+def describe_error(client: Any, model: str, tensors: dict[str, np.ndarray]) -> tuple[str, str]:
     with pytest.raises(InferenceServerException) as error:
         infer(client, model, tensors, request_id="both variants", sequence_id=7)
     return error.value.status(), error.value.message()
@@ -76,12 +76,12 @@ def message_of(client: Any, model: str, tensors: dict[str, np.ndarray]) -> tuple
     ],
 )
 def test_the_same_errors(server, client, model, tensors):
-    compiled, python = (message_of(client, model + kind, tensors) for kind in ("", "_python"))
+    compiled, python = (describe_error(client, model + kind, tensors) for kind in ("", "_python"))
     assert compiled == (python[0], python[1].replace(f"'{model}_python'", f"'{model}'"))
 
 
 def test_the_same_log_line(server, client):
-    message_of(client, "pre_python", {"encoded": strings([FILES[0], b"none"])})
+    describe_error(client, "pre_python", {"encoded": strings([FILES[0], b"none"])})
     line = wait_for(lambda: server.log_lines("model 'pre_python' version 1, request"))[-1]
     assert line.startswith("W")
     about = "request 'both variants', correlation id 7: corrupt_image: image index 1 of 2: "

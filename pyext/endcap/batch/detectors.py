@@ -14,7 +14,7 @@ from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, ImageRow, to_table
 from endcap.batch.storage import BatchError
 from endcap.client import ConnectionOptions, DetectionClient
-from endcap.drawing.orientation import oriented_size
+from endcap.drawing.orientation import read_oriented_size
 from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task
 
@@ -62,7 +62,7 @@ class ServedDetector:
             if result.status in _SERVER_STATUSES:
                 raise BatchError(f"the server does not respond: {result.error}")
             is_ok, upright = result.ok, result.upright
-            size = oriented_size(io.BytesIO(encoded), upright=upright) if is_ok else None
+            size = read_oriented_size(io.BytesIO(encoded), upright=upright) if is_ok else None
             rows.append(ImageRow(replace(result, image=name), *(size or (0, 0))))
         return rows
 

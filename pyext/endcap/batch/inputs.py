@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from endcap._images import IMAGE_SUFFIXES
-from endcap.batch.storage import BatchError, Storage, escaped, import_package
+from endcap.batch.storage import BatchError, Storage, escape, import_package
 from endcap.errors import InvalidArgumentError
 
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -47,7 +47,7 @@ class EncodedImage:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", escaped(self.path))
+        object.__setattr__(self, "path", escape(self.path))
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def run_batch(
     on_progress(report)
     if listing.shards:
         results.storage.filesystem.create_dir(results.storage.path, recursive=True)
-        with connected(plan.address) as ray:
+        with connect_to_ray(plan.address) as ray:
             for table in _process(ray, plan, listing.shards, done):
                 results.write_part(table)
                 report.statuses.update(table[STATUS].to_pylist())
@@ -253,7 +253,7 @@ def _find_reason(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def connected(address: str | None) -> Iterator[Any]:
+def connect_to_ray(address: str | None) -> Iterator[Any]:
     """Yield the module ray, connected to a cluster, with its own displays of progress off.
 
     A cluster that the caller is connected to is used unchanged. One that is started here ends with
@@ -273,7 +273,7 @@ def connected(address: str | None) -> Iterator[Any]:
     ray, data = import_package("ray"), import_package("ray.data")
     with contextlib.ExitStack() as stack:
         if not ray.is_initialized():
-            _start(ray, address)
+            _start_ray(ray, address)
             stack.callback(ray.shutdown)
             for name in ("ray", "ray.data"):
                 logging.getLogger(name).setLevel(logging.ERROR)
@@ -284,7 +284,7 @@ def connected(address: str | None) -> Iterator[Any]:
         yield ray
 
 
-def _start(ray: Any, address: str | None) -> None:
+def _start_ray(ray: Any, address: str | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     options: dict[str, Any] = {
         "address": address or "local",  # never a cluster of somebody else on this machine

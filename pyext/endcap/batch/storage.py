@@ -39,8 +39,8 @@ class Storage:
 
     def __init__(self, location: str) -> None:
         fs = import_package("pyarrow.fs")
-        if location != escaped(location):
-            raise InvalidArgumentError(f"the location {escaped(location)} is not UTF-8; rename it")
+        if location != escape(location):
+            raise InvalidArgumentError(f"the location {escape(location)} is not UTF-8; rename it")
         self.location = location
         self.scheme = location.partition("://")[0] if "://" in location else ""
         if self.scheme and "@" in urlsplit(location).netloc:
@@ -94,7 +94,7 @@ class Storage:
             return sorted(info.path for info in found if info.type == fs.FileType.File)
         walk = os.walk(folder, onerror=_raise) if os.path.lexists(folder) else ()
         paths = [os.path.join(below, name) for below, _, names in walk for name in names]
-        return sorted(escaped(path) for path in paths if os.path.isfile(path))
+        return sorted(escape(path) for path in paths if os.path.isfile(path))
 
     def write(self, path: str, content: Any) -> None:
         """Write the bytes of a file, whole or not at all; closing an upload finishes it."""
@@ -107,7 +107,7 @@ class Storage:
             file.write(content)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text as UTF-8 can hold it, with escapes for what it cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 

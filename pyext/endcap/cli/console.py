@@ -176,7 +176,7 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
     except (EndcapError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        say(f"endcap: {message_of(error)}")
+        say(f"endcap: {describe_error(error)}")
         raise typer.Exit(CANNOT_RUN) from error
     except Exception as error:
         advice = "report it"
@@ -189,7 +189,7 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
         raise typer.Exit(INTERNAL_ERROR) from error
 
 
-def message_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the message of an error; for a system error with the name of the file.
 
     Without a temporary folder the message names the variable that decides on it. An error of a
@@ -273,7 +273,7 @@ def standard_streams() -> Iterator[None]:
     except BrokenPipeError:
         code = READER_GONE
     except OSError as error:
-        say(f"endcap: {message_of(error)}")
+        say(f"endcap: {describe_error(error)}")
         code = CANNOT_RUN
     else:
         return

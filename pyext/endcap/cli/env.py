@@ -143,7 +143,7 @@ def pack(
     name = _archive_name(output)
     with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
         archive = Path(scratch, name)
-        checked = _built(options, archive, target, limit)
+        checked = _build(options, archive, target, limit)
         size = archive.stat().st_size
         for model in models:
             place(archive, model, name, python=options.python, real=real, tritonserver=tritonserver)
@@ -160,7 +160,7 @@ def _archive_name(output: Path | None) -> str:
     return name
 
 
-def _built(
+def _build(
     options: PackOptions, archive: Path, target: Path | None, limit: NumpyLimit
 ) -> CheckedEnvironment:
     with contextlib.ExitStack() as opened:

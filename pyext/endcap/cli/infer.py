@@ -26,7 +26,7 @@ from endcap.cli.infer_options import INFER, InferOptions
 from endcap.cli.infer_video import infer_videos
 from endcap.cli.options import SERVER, ServerOptions, command
 from endcap.cli.pictures import PictureFolder, picture_paths
-from endcap.cli.report import Form, describe_failures, report_stream, write_report
+from endcap.cli.report import Format, describe_failures, report_stream, write_report
 from endcap.client import ClientArguments, DetectionClient, ImageResult, Task
 from endcap.client.served_model import find_model
 from endcap.errors import InvalidArgumentError
@@ -34,7 +34,7 @@ from endcap.evaluation.reference import Reference, open_reference
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
 from endcap.tracking import Tracker
 from endcap.triton.labels import read_labels
-from endcap.video.detection import tracked
+from endcap.video.detection import track_result
 
 EXAMPLES = """
 **Examples**
@@ -157,7 +157,7 @@ def infer(
             if reference is not None:
                 write_comparison(results, comparisons, report, json=options.json)
             else:
-                write_report(results, options.form, client.labels, report)
+                write_report(results, options.format, client.labels, report)
         _end(results, len(paths), pictures, comparisons)
 
 
@@ -181,16 +181,16 @@ def _check_task(
     client: DetectionClient, options: InferOptions, reference: Reference | None
 ) -> None:
     """Raise InvalidArgumentError for options that do not fit the model's task."""
-    form = options.form
-    if form is Form.coco and client.task is Task.classification:
+    format = options.format
+    if format is Format.coco and client.task is Task.classification:
         raise InvalidArgumentError(
             f"--coco holds detections, and model '{client.model}' is a classifier; give --json or "
             "--csv"
         )
-    if client.task is Task.tensors and form in (Form.csv, Form.coco):
+    if client.task is Task.tensors and format in (Format.csv, Format.coco):
         raise InvalidArgumentError(
             f"model '{client.model}' returns tensors, of which types and shapes are reported; give "
-            f"--json, or leave out --{form.value}"
+            f"--json, or leave out --{format.value}"
         )
     if client.task is Task.tensors and (options.draw or options.track):
         raise InvalidArgumentError(
@@ -225,7 +225,7 @@ def _detect(
     received.sort(key=lambda result: positions[result.image].popleft())
     if options.track:
         tracker = Tracker(frame_rate=options.rate or _IMAGE_RATE)
-        received = [tracked(result, tracker) for result in received]
+        received = [track_result(result, tracker) for result in received]
         for result in received:
             on_result(result)
     return received

@@ -16,7 +16,7 @@ from endcap.cli.options import (
     in_server,
     panel,
 )
-from endcap.cli.report import Form
+from endcap.cli.report import Format
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
 
@@ -44,13 +44,13 @@ class InferOptions:
     network: Path | None = None
 
     @property
-    def form(self) -> Form:
+    def format(self) -> Format:
         """The report's format. Raises BadParameter for two."""
-        chosen = [form for form in Form if form is not Form.table and getattr(self, form.value)]
+        chosen = [each for each in Format if each is not Format.table and getattr(self, each.value)]
         if len(chosen) > 1:
-            names = " and ".join(f"--{form.value}" for form in chosen)
+            names = " and ".join(f"--{format.value}" for format in chosen)
             raise typer.BadParameter(f"{names}: give one only")
-        return chosen[0] if chosen else Form.table
+        return chosen[0] if chosen else Format.table
 
     def check(self, batch: int, video: str | None) -> None:
         """Raise InvalidArgumentError for options that exclude each other, BadParameter for two.
@@ -63,10 +63,10 @@ class InferOptions:
             raise typer.BadParameter(
                 "--network needs --compare REPOSITORY: give both, or leave --network out"
             )
-        form = self.form
-        if self.compare is not None and form not in (Form.table, Form.json):
+        format = self.format
+        if self.compare is not None and format not in (Format.table, Format.json):
             raise typer.BadParameter(
-                f"--compare prints a table or --json, not --{form.value}: leave one out"
+                f"--compare prints a table or --json, not --{format.value}: leave one out"
             )
         kind = "videos" if video is None else "images"
         misplaced = (

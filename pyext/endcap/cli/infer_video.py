@@ -17,7 +17,7 @@ from endcap.cli.console import (
     StopRequested,
     check_stop,
     count,
-    message_of,
+    describe_error,
     progress_bar,
     say,
     stop_deferred,
@@ -26,7 +26,7 @@ from endcap.cli.files import MADE_BY, check_targets, make_folder
 from endcap.cli.images import VideoInput
 from endcap.cli.infer_options import InferOptions
 from endcap.cli.pictures import unused_name
-from endcap.cli.report import Form, report_stream, write_table
+from endcap.cli.report import Format, report_stream, write_table
 from endcap.cli.video_report import FrameReport, VideoSummary, frame_report
 from endcap.client import ClientError, DetectionClient
 from endcap.drawing import TrailDrawer
@@ -90,7 +90,7 @@ def infer_videos(
                 try:
                     _infer_video(client, given, options, target, summary, report, stream)
                 finally:  # a camera goes on until a signal
-                    if options.form is Form.table and summary.frames:
+                    if options.format is Format.table and summary.frames:
                         write_table(summary.lines(tracked=options.track), stream)
         except StopRequested:
             interrupted = True
@@ -162,7 +162,7 @@ def _infer_video(
         )
         if not (is_of_video or (isinstance(error, EndcapError) and summary.frames)):
             raise
-        summary.error = message_of(error)
+        summary.error = describe_error(error)
     finally:
         summary.seconds = time.perf_counter() - begin
         summary.damaged = 0 if reader is None else reader.status.damaged
@@ -181,7 +181,7 @@ def _progress(
     reader: VideoReader, rate: float, options: InferOptions, stream: TextIO
 ) -> AbstractContextManager[Callable[[], None]]:
     """Return a progress bar, none where lines of the report come on the same terminal."""
-    if options.form is not Form.table and stream.isatty():
+    if options.format is not Format.table and stream.isatty():
         return contextlib.nullcontext(lambda: None)
     seconds = None if reader.is_live else reader.duration_s
     return progress_bar("frames", None if seconds is None else max(1, round(seconds * rate)))

@@ -174,13 +174,13 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
     return _read_pairs("--set", texts, "NAME=VALUE", "upscale=false")
 
 
-def _read_pairs(option: str, texts: Sequence[str], form: str, example: str) -> dict[str, str]:
+def _read_pairs(option: str, texts: Sequence[str], shape: str, example: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for text in texts:
-        name, found, value = text.partition("=" if "=" in form else ":")
+        name, found, value = text.partition("=" if "=" in shape else ":")
         name = name.strip()
         if not found or not name:
-            raise InvalidArgumentError(f"{option} is '{text}'; give {form}, such as {example}")
+            raise InvalidArgumentError(f"{option} is '{text}'; give {shape}, such as {example}")
         if name.lower() in map(str.lower, pairs):
             raise InvalidArgumentError(f"{option} {name} is given twice; leave one out")
         pairs[name] = value.strip()

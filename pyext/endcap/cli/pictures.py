@@ -9,16 +9,16 @@ from pathlib import Path
 from PIL import Image
 
 from endcap._files import whole_file
-from endcap.cli.console import count, message_of
+from endcap.cli.console import count, describe_error
 from endcap.cli.files import MADE_BY, make_folder
 from endcap.detections import Mask
 from endcap.drawing.draw import draw_result, mask_fits
-from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented_size
+from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, read_oriented_size
 from endcap.results import ImageResult
 
 _QUALITY = 90
 # In bytes; file systems take names of 255.
-_LONGEST_STEM = 200
+_MAX_STEM_BYTES = 200
 _FULL_CHROMA = 0  # coloured letters stay sharp
 
 
@@ -58,10 +58,10 @@ class PictureFolder:
                 picture = draw_result(image, result, labels)
             save_jpeg(picture, target)
         except NOT_A_PICTURE as error:
-            self.failures.append(f"{result.image} cannot be drawn: {message_of(error)}")
+            self.failures.append(f"{result.image} cannot be drawn: {describe_error(error)}")
             return
         self.written += 1
-        size = oriented_size(file, upright=result.upright)
+        size = read_oriented_size(file, upright=result.upright)
         masks = (each.mask for each in result.detections if each.mask is not None)
         self._undrawn += [mask for mask in masks if size and not mask_fits(mask, size)][:1]
 
@@ -100,7 +100,7 @@ def picture_paths(folder: Path | None, images: Iterable[Path]) -> dict[str, Path
 
 def unused_name(stem: str, suffix: str, taken: set[str]) -> str:
     """Return <stem>_detections<suffix>, with a number where that is taken, and take it."""
-    while len(os.fsencode(stem)) > _LONGEST_STEM:
+    while len(os.fsencode(stem)) > _MAX_STEM_BYTES:
         stem = stem[:-1]
     name = f"{stem}_detections{suffix}"
     number = 2

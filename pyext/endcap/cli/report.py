@@ -21,11 +21,11 @@ from endcap._coco import CocoImage, coco_document, json_lines
 from endcap._files import whole_text_file
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
 from endcap.detections import ROW_COLUMNS, ClassScore, Detection, class_name
-from endcap.drawing.orientation import oriented_size
+from endcap.drawing.orientation import read_oriented_size
 from endcap.results import ImageResult, Task
 
 
-class Form(str, Enum):
+class Format(str, Enum):
     """Format of a report."""
 
     table = "table"
@@ -46,16 +46,16 @@ def report_stream(output: Path | None) -> Iterator[TextIO]:
 
 
 def write_report(
-    results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
+    results: Sequence[ImageResult], format: Format, labels: Sequence[str] | None, stream: TextIO
 ) -> None:
     """Write the results; labels are class names by id."""
-    if form is Form.table:
+    if format is Format.table:
         write_table(as_table(results), stream)
         if len(results) > 1:
             PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
-    elif form is Form.coco:
+    elif format is Format.coco:
         write_text(as_coco(results, labels), stream)
-    elif form is Form.csv:
+    elif format is Format.csv:
         write_text(as_csv(results), stream)
     else:
         write_text(json_lines([result.to_dict() for result in results]), stream)
@@ -126,7 +126,7 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
         CocoImage(
             os.path.relpath(each.image, os.path.commonpath(folders)),
             each.status,
-            oriented_size(Path(each.image), upright=each.upright) or (0, 0),
+            read_oriented_size(Path(each.image), upright=each.upright) or (0, 0),
             list(each.detections),
         )
         for each in results
@@ -162,10 +162,10 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
         if not result.ok:
             lines.append(failure_line(f"{result.status}: {result.error}"))
         elif result.tensors:
-            lines += (_indented(Text(printable(each))) for each in result.tensor_texts())
+            lines += (_indent(Text(printable(each))) for each in result.tensor_texts())
         elif not result.predictions:
             kind = "detections" if result.task is Task.detection else "classes"
-            lines.append(_indented(Text(f"no {kind}", style="dim")))
+            lines.append(_indent(Text(f"no {kind}", style="dim")))
         lines += (one_line(_row(each, width)) for each in result.predictions)
     return Group(*lines)
 
@@ -215,7 +215,7 @@ def image_heading(image: str) -> Text:
 
 def failure_line(message: str) -> Padding:
     """Return the line with the error of an image."""
-    return _indented(Text(printable(message), "red"))
+    return _indent(Text(printable(message), "red"))
 
 
 def _row(prediction: Detection | ClassScore, width: int) -> str:
@@ -249,5 +249,5 @@ def one_line(text: str, *, style: str = "") -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
-def _indented(line: Text) -> Padding:
+def _indent(line: Text) -> Padding:
     return Padding(line, (0, 0, 0, _INDENT), expand=False)

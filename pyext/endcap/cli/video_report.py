@@ -12,7 +12,14 @@ from rich.console import Group
 
 from endcap.cli.console import count, printable
 from endcap.cli.infer_options import InferOptions
-from endcap.cli.report import Form, csv_table, image_heading, most_common, one_line, write_text
+from endcap.cli.report import (
+    Format,
+    csv_table,
+    image_heading,
+    most_common,
+    one_line,
+    write_text,
+)
 from endcap.client import DetectionClient
 from endcap.detections import ROW_COLUMNS, class_name
 from endcap.results import ImageResult, Task
@@ -25,7 +32,7 @@ FrameReport = Callable[[str, VideoFrame, ImageResult], None]
 
 def frame_report(client: DetectionClient, options: InferOptions, stream: TextIO) -> FrameReport:
     """Return a function that writes the result of a frame: a line of JSON, or rows of CSV."""
-    if options.form is Form.table:
+    if options.format is Format.table:
         return lambda source, frame, result: None
     extra = ["angle"] if "detection_angles" in client.outputs else []
     extra += ["track_id"] if options.track else []

@@ -97,13 +97,13 @@ def build_from(
 ) -> BuiltLibrary:
     """Do what `build` does from the ``*.cc`` files of a folder; one of them is built_for.cc."""
     dali = find_dali()
-    goal = built_for.wanted(dali)
+    goal = built_for.find_required_build(dali)
     library = cached_library(goal, sources)
     began = time.monotonic()
     if not force and built_for.fits(library, goal):
         return BuiltLibrary(path=library, seconds=0.0, cached=True)
     command = find_compiler()
-    includes = [f"-I{find_include_folder()}", *_system(dali.include_folder, *find_cuda_headers())]
+    includes = [f"-I{find_include_folder()}", *_include(dali.include_folder, *find_cuda_headers())]
     try:
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -123,14 +123,14 @@ def build_from(
         files = sorted(file.resolve() for file in sources.glob("*.cc"))
         unit.write_text("".join(f'#include "{file}"\n' for file in files))
         flags = [*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={dali.cxx11_abi}", *goal.definitions()]
-        words = [*command, *flags, *includes, "-shared", str(unit), *_linked(dali), "-o", str(made)]
+        words = [*command, *flags, *includes, "-shared", str(unit), *_link(dali), "-o", str(made)]
         progress("compiling the operators")
         run(words, scratch, kept_log=library.parent / _LOG_NAME)
         _replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
 
 
-def _system(*folders: Path) -> list[str]:
+def _include(*folders: Path) -> list[str]:
     """Return options for include folders of others, whose warnings are not ours.
 
     The system's own folder is searched anyway.
@@ -139,7 +139,7 @@ def _system(*folders: Path) -> list[str]:
     return [word for folder in found for word in ("-isystem", folder)]
 
 
-def _linked(dali: DaliInstallation) -> list[str]:
+def _link(dali: DaliInstallation) -> list[str]:
     core = find_core()
     if ":" in str(core.parent):
         raise DaliError(

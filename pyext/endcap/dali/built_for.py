@@ -42,7 +42,7 @@ class BuiltFor:
         ]
 
 
-def wanted(dali: DaliInstallation) -> BuiltFor:
+def find_required_build(dali: DaliInstallation) -> BuiltFor:
     """Return what a library must be built for here."""
     return BuiltFor(
         dali=dali.version,

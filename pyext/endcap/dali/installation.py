@@ -19,7 +19,7 @@ class DaliError(EndcapError, RuntimeError):
     """
 
 
-OLDEST = "1.53"  # the oldest release that the operators were tried with
+MIN_RELEASE = "1.53"  # the oldest release that the operators were tried with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +62,12 @@ def find_dali() -> DaliInstallation:
 
 
 def check_release(version: str) -> None:
-    """Raise DaliError for a release that is older than OLDEST."""
+    """Raise DaliError for a release that is older than MIN_RELEASE."""
     from packaging.version import Version  # the command line starts without it, and says so
 
-    if Version(version) < Version(OLDEST):
+    if Version(version) < Version(MIN_RELEASE):
         raise DaliError(
-            f"DALI {version} is older than {OLDEST}, which the operators need; update it with "
+            f"DALI {version} is older than {MIN_RELEASE}, which the operators need; update it with "
             f"`{install_command('dali', '--upgrade')}`"
         )
 

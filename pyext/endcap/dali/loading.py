@@ -80,8 +80,8 @@ def _load_once(path: Path | str | None) -> Path:
     from nvidia.dali import fn, plugin_manager
 
     if hasattr(fn, "endcap"):  # somebody has given the file to DALI
-        return _mapped()
-    here = built_for.wanted(dali)
+        return _find_mapped()
+    here = built_for.find_required_build(dali)
     library = find_library(here, path)
     try:
         plugin_manager.load_library(str(library))
@@ -93,7 +93,7 @@ def _load_once(path: Path | str | None) -> Path:
     return library
 
 
-def _mapped() -> Path:
+def _find_mapped() -> Path:
     """Return the file of the operators that are in this process already."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith(f"/{LIBRARY_NAME}"):

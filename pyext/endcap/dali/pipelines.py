@@ -74,7 +74,7 @@ def detection_preprocess(
 
     load()
     place = _step_device(device, on_gpu="mixed")
-    return tuple(fn.endcap.preprocess(_encoded(files), device=place, **parameters))
+    return tuple(fn.endcap.preprocess(_read_encoded(files), device=place, **parameters))
 
 
 @operator_pipeline
@@ -124,7 +124,7 @@ def detection_postprocess(
     return tuple(fn.endcap.postprocess(*sources, head=head, device=place, **parameters))
 
 
-def _encoded(files: Sequence[str | Path] | None) -> Any:
+def _read_encoded(files: Sequence[str | Path] | None) -> Any:
     from nvidia.dali import fn, types
 
     if files is None:

@@ -91,7 +91,7 @@ class Finding:
         return {**asdict(self), "severity": self.severity.label}
 
 
-def reason_of(error: Exception | str) -> str:
+def drop_advice(error: Exception | str) -> str:
     """Return an error's message without the advice that follows its last semicolon."""
     reason, _, advice = str(error).rpartition("; ")
     return reason or advice

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from endcap.doctor.finding import Problem, Severity, reason_of
+from endcap.doctor.finding import Problem, Severity, drop_advice
 from endcap.doctor.subject import Subject
 from endcap.errors import ServerError
 from endcap.server.locate import NoServerError, ServerInstallation
@@ -26,7 +26,9 @@ def check_server(subject: Subject) -> str:
     if isinstance(subject.located, NoServerError):
         reason = why_no_private_server()
         if reason is None:
-            reason = f"{reason_of(subject.located)}; `endcap serve` installs it at its first start"
+            reason = (
+                f"{drop_advice(subject.located)}; `endcap serve` installs it at its first start"
+            )
             raise Problem("none yet", reason, Severity.NOTE)
         raise Problem("none", f"{reason}; name the server that you have by `--tritonserver PATH`")
     if isinstance(subject.located, ServerError):

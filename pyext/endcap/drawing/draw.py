@@ -27,8 +27,8 @@ from endcap.results import ImageResult
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.
 _READABLE_SIDE = 240
-_LONGEST_ENLARGED_SIDE = 4096
-_FARTHEST = 1e5  # pixels: Pillow cannot draw lines to everywhere
+_MAX_ENLARGED_SIDE = 4096
+_MAX_COORDINATE = 1e5  # pixels: Pillow cannot draw lines to everywhere
 
 _OPACITY = 115  # of 255: the picture shows through
 SEEN = 0.5  # the least visibility of a point that counts
@@ -82,9 +82,9 @@ def draw_class(
         labels: Class names by id, for a class without a label.
         within: As for `draw_detections`.
     """
-    picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
+    picture, _ = _scale(oriented(image).convert("RGB"), draws=True, within=within)
     canvas = ImageDraw.Draw(picture)
-    margin = line_width_of(picture)
+    margin = choose_line_width(picture)
     caption = _caption(best, labels)
     letters = font_size(picture.size)
     letters *= min(1, picture.width / label_size(canvas, caption, margin, letters)[0])
@@ -127,7 +127,7 @@ def draw_detections(
     """
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
-    picture, scale = _scaled(picture, draws=bool(detections), within=within)
+    picture, scale = _scale(picture, draws=bool(detections), within=within)
     best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
     marks = [
         Label(
@@ -137,7 +137,7 @@ def draw_detections(
         )
         for detection in best_first
     ]
-    line_width = line_width_of(picture)
+    line_width = choose_line_width(picture)
     _draw_figures(
         picture, list(zip(best_first, marks, strict=True)), source_size, scale, line_width
     )
@@ -160,10 +160,10 @@ def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
 def readable_scale(size: tuple[int, int]) -> int:
     """Return the whole number by which a picture is enlarged for letters to be readable."""
     whole = math.ceil(_READABLE_SIDE / min(size))
-    return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
+    return max(1, min(whole, _MAX_ENLARGED_SIDE // max(size)))
 
 
-def _scaled(
+def _scale(
     picture: Image.Image, *, draws: bool, within: tuple[int, int] | None
 ) -> tuple[Image.Image, float]:
     """Return the picture to draw on, scaled, and the factor of the scaling."""
@@ -176,7 +176,7 @@ def _scaled(
     return picture, scale
 
 
-def line_width_of(picture: Image.Image) -> int:
+def choose_line_width(picture: Image.Image) -> int:
     """Return the pixels of lines on a picture."""
     return max(2, round(min(picture.size) / 240))
 
@@ -224,7 +224,7 @@ def _draw_rotated(
     canvas: ImageDraw.ImageDraw, detection: Detection, scale: float, color: Color, line_width: int
 ) -> None:
     corners = [
-        tuple(max(-_FARTHEST, min(_FARTHEST, side * scale)) for side in corner)
+        tuple(max(-_MAX_COORDINATE, min(_MAX_COORDINATE, side * scale)) for side in corner)
         for corner in detection.corners()
     ]
     # The first side once more, so that all four corners are joined.

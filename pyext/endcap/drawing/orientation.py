@@ -55,7 +55,7 @@ def oriented(image: Image.Image, *, upright: bool = True) -> Image.Image:
     return copy
 
 
-def oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple[int, int] | None:
+def read_oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple[int, int] | None:
     """Return width and height from an image's header, None where it has none.
 
     Accepts any size, for the pixels are not decoded. Not thread-safe, as `open_picture`.

@@ -18,7 +18,7 @@ from endcap.errors import CorruptImageError, InvalidArgumentError
 
 
 @contextmanager
-def picture_of(image: Any) -> Iterator[Image.Image]:
+def open_for_drawing(image: Any) -> Iterator[Image.Image]:
     """Open an image with Pillow.
 
     Args:
@@ -34,7 +34,7 @@ def picture_of(image: Any) -> Iterator[Image.Image]:
         yield image
         return
     if isinstance(image, (str, os.PathLike)):
-        with Path(image).open("rb") as file, _opened(file) as picture:
+        with Path(image).open("rb") as file, _open(file) as picture:
             yield picture
         return
     pixels = to_buffer(image)
@@ -47,12 +47,12 @@ def picture_of(image: Any) -> Iterator[Image.Image]:
             )
         yield Image.fromarray(np.ascontiguousarray(pixels))
         return
-    with _opened(io.BytesIO(bytes(pixels))) as picture:
+    with _open(io.BytesIO(bytes(pixels))) as picture:
         yield picture
 
 
 @contextmanager
-def _opened(file: Any) -> Iterator[Image.Image]:
+def _open(file: Any) -> Iterator[Image.Image]:
     with ExitStack() as opened:
         try:
             picture = opened.enter_context(open_picture(file))

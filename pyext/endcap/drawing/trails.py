@@ -11,17 +11,17 @@ from PIL import Image, ImageDraw
 
 from endcap.detections import Detection, Point
 from endcap.drawing.draw import (
+    choose_line_width,
     class_color,
     draw_detections,
     draw_result,
-    line_width_of,
     readable_scale,
 )
 from endcap.drawing.orientation import oriented
-from endcap.drawing.sources import picture_of
+from endcap.drawing.sources import open_for_drawing
 from endcap.results import ImageResult
 
-_FARTHEST = 1e4  # pixels outside of the picture, where Pillow's lines still are right
+_MAX_COORDINATE = 1e4  # pixels outside of the picture, where Pillow's lines still are right
 
 
 class TrailDrawer:
@@ -53,7 +53,7 @@ class TrailDrawer:
         Raises:
             InvalidArgumentError: A frame that is not such an array, or a damaged mask.
         """
-        with picture_of(frame) as image:
+        with open_for_drawing(frame) as image:
             picture = oriented(image, upright=False).convert("RGB")
         self._follow(result if isinstance(result, Sequence) else result.detections)
         self._draw_trails(picture)
@@ -83,6 +83,6 @@ class TrailDrawer:
         for track, trail in self._trails.items():
             if len(trail) > 1:
                 points = np.array([point for _, point in trail])
-                points = np.clip(points, -_FARTHEST, np.array(picture.size) + _FARTHEST)
+                points = np.clip(points, -_MAX_COORDINATE, np.array(picture.size) + _MAX_COORDINATE)
                 ends = [(x, y) for x, y in points.tolist()]
-                canvas.line(ends, fill=class_color(track), width=line_width_of(picture))
+                canvas.line(ends, fill=class_color(track), width=choose_line_width(picture))

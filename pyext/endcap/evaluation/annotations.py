@@ -63,7 +63,9 @@ def _numbers(values: Any, key: str) -> list[float]:
     return numbers
 
 
-def _located(row: Row, image_ids: Collection[int], categories: Mapping[int, str]) -> dict[str, Any]:
+def _read_place(
+    row: Row, image_ids: Collection[int], categories: Mapping[int, str]
+) -> dict[str, Any]:
     """Return the ids and the box, x y width height, of an annotation or a result; ValueError."""
     image_id, category_id = _integer(row, "image_id"), _integer(row, "category_id")
     if image_id not in image_ids:
@@ -136,7 +138,7 @@ def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -
         raise InvalidArgumentError(f"{source} have an image or a category id twice")
     for position, row in enumerate(content["annotations"]):
         with _reading(f"{source}: annotations[{position}]"):
-            found = _located(row, image_ids, categories)
+            found = _read_place(row, image_ids, categories)
             area = found["bbox"][2] * found["bbox"][3]
             (found["area"],) = _numbers([row.get("area", area)], "area")
             objects.append({**found, "iscrowd": int(bool(row.get("iscrowd", 0)))})
@@ -211,7 +213,7 @@ def load_predictions(path: Path, dataset: Dataset) -> Predictions:
     found = []
     for position, row in enumerate(rows):
         with _reading(f"{source}[{position}]"):
-            one = _located(row, all_ids, dataset.categories)
+            one = _read_place(row, all_ids, dataset.categories)
             (one["score"],) = _numbers([row["score"]], "score")
             if one["image_id"] in image_ids:
                 found.append(one)

@@ -97,7 +97,7 @@ def match_categories(
     if alone or others:
         note = (
             "labels and categories do not agree (categories without a class: "
-            f"{_listed(alone)}; classes without a category: {_listed(others)})"
+            f"{_join_names(alone)}; classes without a category: {_join_names(others)})"
         )
     if not category_of:
         raise InvalidArgumentError(f"{note}; {_ADVICE}")
@@ -108,7 +108,7 @@ def _key(name: str) -> str:
     return name.strip().casefold()
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMED
     shown = ", ".join(names[:_MAX_NAMED]) or "none"
     return f"{shown} and {more} more" if more > 0 else shown

@@ -192,7 +192,7 @@ def broken_limits(
     problems = []
     map50 = served.figures["map50"]
     if min_map50 is not None and (map50 is None or map50 < min_map50):
-        problems.append(f"mAP50 is {_shown(map50)}, below --min-map50 {min_map50:g}")
+        problems.append(f"mAP50 is {_format(map50)}, below --min-map50 {min_map50:g}")
     if max_difference is None or other is None:
         return tuple(problems)
     for key in _COMPARED:
@@ -200,11 +200,11 @@ def broken_limits(
         apart = difference(ours, theirs)
         if apart is not None and abs(apart) > max_difference:
             problems.append(
-                f"{MEASURES[key][0]} is {_shown(ours)} served and {_shown(theirs)} otherwise, a "
+                f"{MEASURES[key][0]} is {_format(ours)} served and {_format(theirs)} otherwise, a "
                 f"difference of {apart:+.6f}, beyond --max-difference {max_difference:g}"
             )
     return tuple(problems)
 
 
-def _shown(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6f}"

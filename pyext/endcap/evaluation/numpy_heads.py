@@ -74,7 +74,7 @@ def best_classes(logits: Head, parameters: Mapping[str, str]) -> tuple[Floats, I
         InvalidArgumentError: For a NaN, and for a score that is not finite.
     """
     with np.errstate(invalid="ignore"):  # rejected below
-        scores = _activated(logits, parameters)
+        scores = _activate(logits, parameters)
     if np.isnan(logits).any() or not np.isfinite(scores).all():
         raise InvalidArgumentError(
             "the network's logits give this image a score that is not finite"
@@ -107,7 +107,7 @@ def read_head(tensors: Sequence[NDArray[Any]], parameters: Mapping[str, str]) ->
                 class_ids = best[rows]
             kept = scores[rows, class_ids]
         else:
-            boxes, scores, classes = _listed(tensors, parameters)
+            boxes, scores, classes = _read_listed(tensors, parameters)
             rows = np.flatnonzero(scores > threshold)
             class_ids, kept = classes[rows], scores[rows]
         order = np.lexsort((class_ids, rows, -kept))[: int(parameters["max_candidates"])]
@@ -119,7 +119,7 @@ def read_head(tensors: Sequence[NDArray[Any]], parameters: Mapping[str, str]) ->
     return corners.astype(np.float64), kept[order], class_ids[order].astype(np.int64)
 
 
-def _activated(raw: Head, parameters: Mapping[str, str]) -> Head:
+def _activate(raw: Head, parameters: Mapping[str, str]) -> Head:
     """Return the scores of raw numbers, the last axis being the classes."""
     activation = parameters["activation"]
     if activation == "default":
@@ -142,19 +142,19 @@ def _boxes_and_scores(
     """Return boxes [A, 4], and scores [A, C] in float64 for an exact threshold."""
     head = tensors[0]
     if parameters["head"] in _YOLOV8:
-        scores = _activated(head[4 : 4 + int(parameters["num_classes"])].T, parameters)
+        scores = _activate(head[4 : 4 + int(parameters["num_classes"])].T, parameters)
         return head[:4].T, scores.astype(np.float64)
     if parameters["head"] == "rtdetr":
         is_joined = parameters["joined"] == "true"
         logits, boxes = (head[:, 4:], head[:, :4]) if is_joined else tensors
-        scores = _activated(logits, parameters)
+        scores = _activate(logits, parameters)
         classes = {"first": slice(1, None), "last": slice(-1)}.get(parameters["background"])
         return boxes, scores[:, classes or slice(None)].astype(np.float64)
-    numbers = _activated(head[:, 4:], parameters)
+    numbers = _activate(head[:, 4:], parameters)
     return head[:, :4], (numbers[:, :1] * numbers[:, 1:]).astype(np.float64)
 
 
-def _listed(
+def _read_listed(
     tensors: Sequence[NDArray[Any]], parameters: Mapping[str, str]
 ) -> tuple[Head, Floats, NDArray[Any]]:
     """Return boxes [K, 4], scores [K] and classes [K] of a network that has suppressed."""
@@ -163,7 +163,7 @@ def _listed(
         boxes, scores, classes = (each[: int(count.flat[0])] for each in (boxes, scores, classes))
         return boxes, scores.astype(np.float64), classes
     head = tensors[0]
-    return head[:, :4], _activated(head[:, 4], parameters).astype(np.float64), head[:, 5]
+    return head[:, :4], _activate(head[:, 4], parameters).astype(np.float64), head[:, 5]
 
 
 def _in_pixels(boxes: Head, parameters: Mapping[str, str]) -> Head:

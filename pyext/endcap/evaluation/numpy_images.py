@@ -46,7 +46,7 @@ def place_image(image: Pixels, parameters: Mapping[str, str]) -> Placed:
     if parameters["quantize"] == "none":
         image = image.astype(np.float32)
     source = image.shape[1], image.shape[0]
-    resized = _resized(*source, size, parameters)
+    resized = _find_resized_size(*source, size, parameters)
     if resized != source:
         image = _resize(image, resized, antialias=parameters["antialias"] == "true")
     left, top = _offset(resized, size, parameters)
@@ -70,7 +70,9 @@ def read_image(encoded: bytes, parameters: Mapping[str, str]) -> NDArray[np.uint
     return np.asarray(image, np.uint8)
 
 
-def _resized(width: int, height: int, size: Size, parameters: Mapping[str, str]) -> tuple[int, int]:
+def _find_resized_size(
+    width: int, height: int, size: Size, parameters: Mapping[str, str]
+) -> tuple[int, int]:
     """Return width and height of the image before padding or cropping."""
     if parameters["fit"] == "stretch":
         return size[1], size[0]

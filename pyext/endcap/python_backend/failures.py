@@ -58,7 +58,7 @@ class RequestCancelledError(Exception):
     """The client of a request has gone, which was noticed between two steps of the work."""
 
 
-def status_of(error: BaseException) -> Status:
+def find_status(error: BaseException) -> Status:
     """Return the failure class of an error; one that nobody meant is INTERNAL."""
     if isinstance(error, EndcapError):
         return error.status
@@ -67,7 +67,7 @@ def status_of(error: BaseException) -> Status:
 
 def code_name(error: BaseException) -> str:
     """Return the name of Triton's code for an error, such as ``INVALID_ARG``."""
-    return _CODES[status_of(error)]
+    return _CODES[find_status(error)]
 
 
 def code_name_of_message(message: str) -> str | None:
@@ -88,4 +88,4 @@ def describe(error: BaseException) -> str:
     what = str(error)
     if not isinstance(error, EndcapError):
         what = f"{type(error).__name__}: {what}" if what else type(error).__name__
-    return f"{status_of(error).label}: {what}"
+    return f"{find_status(error).label}: {what}"

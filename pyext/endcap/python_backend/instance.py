@@ -15,7 +15,7 @@ from endcap.errors import CudaError
 from endcap.triton.stage_settings import StageSettings
 
 
-def target_of(args: Mapping[str, str]) -> Target | None:
+def find_target(args: Mapping[str, str]) -> Target | None:
     """Return the GPU of an instance, None for the CPU.
 
     Args:
@@ -67,7 +67,7 @@ class CoreStage:
             return empty(tuple(shape), np.dtype(dtype))
         return _cuda_input.empty(tuple(shape), np.dtype(dtype), self._target)
 
-    def _shaped(self, rows: Any) -> Any:
+    def _to_output(self, rows: Any) -> Any:
         """Return rows as the model's output, without a batch dimension where it has none."""
         if isinstance(rows, _core.CudaTensor):
             return CudaArray(rows if self._settings.batched else rows.reshape(rows.shape[1:]))

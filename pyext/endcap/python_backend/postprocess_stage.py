@@ -144,11 +144,11 @@ class PostprocessStage(CoreStage):
         if _wants_labels(job):
             ids = job.out["class_ids"]
             ids = ids if isinstance(ids, np.ndarray) else ids.to_numpy()
-            results["class_labels"] = self._settings.labels.names_of(ids)
-            results["class_paths"] = self._settings.labels.paths_of(ids)
+            results["class_labels"] = self._settings.labels.look_up_names(ids)
+            results["class_paths"] = self._settings.labels.look_up_paths(ids)
         if job.wants_rle:
             results["detection_rle"] = pad_rle(job.rle, self._max_detections)
-        return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
+        return {name: self._to_output(rows) for name, rows in results.items() if name in job.wanted}
 
     def _give_memory(self, job: HeadJob) -> None:
         for name, dtype, shape in self._specs:

@@ -82,7 +82,7 @@ class PreprocessStage(CoreStage):
             results["geometry"][begin:end, 7] = np.arange(count)  # the place in its own request
             job.items = items[begin:end]
             job.rows = {
-                name: self._shaped(
+                name: self._to_output(
                     rows.rows(begin, count)
                     if isinstance(rows, _core.CudaTensor)
                     else rows[begin:end]

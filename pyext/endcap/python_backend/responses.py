@@ -20,25 +20,25 @@ from endcap.python_backend.requests import request_label
 Job = TypeVar("Job")
 
 
-def failed(request: Any, error: BaseException, *, log: ModelLog) -> Any:
+def respond_with_error(request: Any, error: BaseException, *, log: ModelLog) -> Any:
     """Return the response with an error, and write it into the log.
 
     The text begins with the failure class, ``corrupt_image: ...``; the code is the class's, or that
-    of the called model for a ModelCallError. For a RequestCancelledError see `cancelled`.
+    of the called model for a ModelCallError. A RequestCancelledError has its own response.
     """
     if isinstance(error, RequestCancelledError):
-        return cancelled(request, log=log)
+        return respond_to_cancelled(request, log=log)
     text = describe(error)
-    log.failed(request, text)
+    log.write_failure(request, text)
     if isinstance(error, ModelCallError):
         return pb_utils.InferenceResponse([], pb_utils.TritonError(text, error.code))
     code = getattr(pb_utils.TritonError, code_name(error))
     return pb_utils.InferenceResponse([], pb_utils.TritonError(text, code))
 
 
-def cancelled(request: Any, *, log: ModelLog) -> Any:
+def respond_to_cancelled(request: Any, *, log: ModelLog) -> Any:
     """Return the response for a client that has gone, and write it into the log."""
-    log.cancelled(request)
+    log.write_cancellation(request)
     error = pb_utils.TritonError(CANCELLED_TEXT, pb_utils.TritonError.CANCELLED)
     return pb_utils.InferenceResponse([], error)
 
@@ -67,24 +67,24 @@ def respond_to_each(
     jobs: dict[int, Job] = {}
     for index, request in enumerate(requests):
         if request.is_cancelled():
-            responses[index] = cancelled(request, log=log)
+            responses[index] = respond_to_cancelled(request, log=log)
             continue
         try:
             jobs[index] = prepare(request)
         except Exception as error:
-            responses[index] = failed(request, error, log=log)
+            responses[index] = respond_with_error(request, error, log=log)
     try:
         if jobs:
             run(list(jobs.values()))
     except Exception as error:
         for index in jobs:
-            responses[index] = failed(requests[index], error, log=log)
+            responses[index] = respond_with_error(requests[index], error, log=log)
         return responses
     for index, job in jobs.items():
         try:
             responses[index] = pb_utils.InferenceResponse(finish(job))
         except Exception as error:
-            responses[index] = failed(requests[index], error, log=log)
+            responses[index] = respond_with_error(requests[index], error, log=log)
     return responses
 
 
@@ -98,16 +98,16 @@ class ModelLog:
     def __init__(self, args: Mapping[str, str]) -> None:
         self._label = f"model '{args['model_name']}' version {args['model_version']}"
 
-    def parameters(self, values: Iterable[tuple[str, str]]) -> None:
+    def write_parameters(self, values: Iterable[tuple[str, str]]) -> None:
         """Write the value of every parameter."""
         text = " ".join(f"{name}={value}" for name, value in values)
         pb_utils.Logger.log_info(f"{self._label} takes {text}")
 
-    def failed(self, request: Any, text: str) -> None:
+    def write_failure(self, request: Any, text: str) -> None:
         """Write why a request has failed, as a warning."""
         pb_utils.Logger.log_warn(f"{self._label}, {request_label(request)}: {text}")
 
-    def cancelled(self, request: Any) -> None:
+    def write_cancellation(self, request: Any) -> None:
         """Write that a request's client has gone."""
         pb_utils.Logger.log_info(f"{self._label}, {request_label(request)}: {CANCELLED_TEXT}")
 

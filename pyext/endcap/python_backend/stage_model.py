@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from endcap._device import Target
-from endcap.python_backend.instance import target_of
+from endcap.python_backend.instance import find_target
 from endcap.python_backend.responses import ModelLog, respond_to_each, to_tensors
 from endcap.triton.stage_settings import StageSettings, complete_tensors
 
@@ -35,9 +35,9 @@ class StageModel:
         config = json.loads(args["model_config"])
         settings = type(self).settings_of(config)
         complete_tensors(config, settings, complete=False)
-        self._stage = type(self).stage(settings, target_of(args))
+        self._stage = type(self).stage(settings, find_target(args))
         self._log = ModelLog(args)
-        self._log.parameters(self._stage.parameters.items())
+        self._log.write_parameters(self._stage.parameters.items())
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Return one response per request, in order; a bad input fails its own request alone."""

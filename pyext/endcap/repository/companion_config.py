@@ -194,8 +194,8 @@ def _processor_values(content: Mapping[str, Any]) -> dict[str, str]:
         "interpolation": _FILTERS[resample],
         "antialias": "true",
         "scale": _text(float(content.get("rescale_factor", 1 / 255)) if rescales else 1.0),
-        "mean": _joined(mean),
-        "std": _joined(std),
+        "mean": _join(mean),
+        "std": _join(std),
         **({"color": "bgr"} if content.get("do_flip_channel_order") is True else {}),
     }
 
@@ -213,7 +213,7 @@ def _timm_values(content: Mapping[str, Any], size: tuple[int, int]) -> dict[str,
         fit = {"fit": "stretch"}
     else:
         raise ValueError(f"crop_mode is {mode!r} at crop_pct {share!r}")
-    statistics = {name: _joined(_numbers(content[name])) for name in ("mean", "std")}
+    statistics = {name: _join(_numbers(content[name])) for name in ("mean", "std")}
     return {**fit, "interpolation": str(interpolation), **statistics}
 
 
@@ -221,7 +221,7 @@ def _numbers(given: Any) -> list[float]:
     return [float(value) for value in (given if isinstance(given, list) else [given])]
 
 
-def _joined(values: Sequence[float]) -> str:
+def _join(values: Sequence[float]) -> str:
     return ",".join(map(_text, values if len(values) > 1 else [*values] * 3))
 
 

@@ -124,11 +124,11 @@ def _scores_and_classes(columns: Outputs) -> tuple[NetworkOutput, NetworkOutput]
         for each in columns
         if each.is_float and each not in classes and are_fractions(each.values[used])
     ]
-    scores, classes = _named(scores, _SCORE_NAMES), _named(classes, _CLASS_NAMES)
+    scores, classes = _prefer_named(scores, _SCORE_NAMES), _prefer_named(classes, _CLASS_NAMES)
     return (scores[0], classes[0]) if len(scores) == len(classes) == 1 else None
 
 
-def _named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[NetworkOutput]:
+def _prefer_named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[NetworkOutput]:
     """Return the outputs with such a part in their name where there are several, else all."""
     named = [each for each in outputs if any(part in each.name.lower() for part in parts)]
     return named if len(outputs) > 1 and named else outputs

@@ -20,7 +20,7 @@ _OPSET, _OPSET_OF_ATTRIBUTES = 17, 11  # of operators whose axes are inputs, and
 _MAX_OPERATORS = 64
 # In 8-bit steps at black and white: division by 128 for 127.5 or 256 for 255, constants of float16.
 _TOLERANCE_STEPS = 1.5
-_SMALLEST_DIVISOR_OF_BYTES = 16.0
+_MIN_DIVISOR_OF_BYTES = 16.0
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div", "BatchNormalization")
 # These move numbers and change none of them.
 _REARRANGING = (
@@ -47,7 +47,7 @@ class Normalization:
     def takes_bytes(self) -> bool:
         """Whether it is of pixels from 0 to 255, not from 0 to 1."""
         largest = max(map(abs, self.mean))
-        return largest > 1 or min(map(abs, self.std)) >= _SMALLEST_DIVISOR_OF_BYTES
+        return largest > 1 or min(map(abs, self.std)) >= _MIN_DIVISOR_OF_BYTES
 
     @property
     def has_mean(self) -> bool:
@@ -236,10 +236,10 @@ def _read_line(images: Sequence[Floats]) -> tuple[tuple[float, ...], tuple[float
         slope, offset = np.unique(slopes[places]), np.unique(black[places])
         if not (slope.size == offset.size == 1 and np.isfinite([slope, offset, 1 / slope]).all()):
             return None
-        lines.append((_rounded(-offset[0] / slope[0]), _rounded(1 / slope[0])))
+        lines.append((_round(-offset[0] / slope[0]), _round(1 / slope[0])))
     mean, std = zip(*lines, strict=True)
     return mean, std
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.6g}") + 0.0  # no -0

@@ -74,7 +74,7 @@ class OnnxFile:
             return self.outputs
         return tuple(_spec(each) for each in model.graph.output)
 
-    def relocated(self, locations: Mapping[str, str]) -> bytes:
+    def relocate_weights(self, locations: Mapping[str, str]) -> bytes:
         """Return the content of the file with other locations of the external weights."""
         model = type(self.model)()
         model.CopyFrom(self.model)

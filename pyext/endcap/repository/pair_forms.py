@@ -39,7 +39,7 @@ _EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
 def read_pair(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read boxes [N, 4] and scores [N, columns]: queries, some with masks, or anchors."""
     numbers = [each for each in outputs if each.is_float and HIDDEN_STATE not in each.name]
-    planes = [_squeezed(output) for output in numbers]
+    planes = [_squeeze(output) for output in numbers]
     planes = [*_with_rows([output for output in planes if len(output.dims) == 2])]
     boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
     counts = {each.dims[0] for each in boxes}
@@ -56,7 +56,7 @@ def read_pair(outputs: Outputs, hints: Hints) -> Iterator[Head]:
             yield from _read_pair_with_rows(each, with_rows, outputs, hints)
 
 
-def _squeezed(output: NetworkOutput) -> NetworkOutput:
+def _squeeze(output: NetworkOutput) -> NetworkOutput:
     """Return boxes [N, 1, 4] as [N, 4]: as YOLOv4's exporter gives them, one for all classes."""
     if len(output.dims) != 3 or output.dims[1:] != (1, 4) or not output.has_batch:
         return output

@@ -112,8 +112,8 @@ def _make_files(plan: Plan, shipped: Path) -> dict[str, bytes]:
         if model and not stage.endswith("_cpp"):
             contents[f"{model}/1/model.py"] = (shipped / stage / "1" / "model.py").read_bytes()
     if plan.network.external_files:
-        relocated = plan.network.relocated(plan.network.weight_names())
-        contents[_place_in_network(plan, "model.onnx")] = relocated
+        relocate_weights = plan.network.relocate_weights(plan.network.weight_names())
+        contents[_place_in_network(plan, "model.onnx")] = relocate_weights
     if plan.classes.names is not None:
         lines = "".join(f"{name}\n" for name in plan.classes.names).encode()
         contents[f"{names.network}/labels.txt"] = lines

@@ -18,7 +18,7 @@ from endcap.errors import ServerError
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 LIBPYTHON = f"libpython{PYTHON_VERSION}.so.1.0"
 
-_OLDEST_MINOR = 10  # of Python 3, that endcap runs with
+_MIN_MINOR = 10  # of Python 3, that endcap runs with
 _LOADER_FAILED = 127  # what the dynamic loader exits with when a library is missing
 
 
@@ -26,7 +26,7 @@ def find_stub(stubs_dir: Path) -> Path:
     """Return the stub for the running Python; raise ServerError where the wheel has none."""
     if not has_stub(stubs_dir):
         minors = [int(path.name[2:]) for path in stubs_dir.glob("3.*") if path.name[2:].isdecimal()]
-        versions = [f"3.{minor}" for minor in sorted(minors) if minor >= _OLDEST_MINOR]
+        versions = [f"3.{minor}" for minor in sorted(minors) if minor >= _MIN_MINOR]
         raise ServerError(
             f"the Triton server has no Python-backend stub for Python {PYTHON_VERSION}, only for "
             f"{', '.join(versions) or 'none that endcap runs with'}; install endcap with one of "

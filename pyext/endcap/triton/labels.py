@@ -63,13 +63,13 @@ class Labels:
         names = [line.rpartition(separator.encode())[2] for line in lines]
         return Labels(lines, names)
 
-    def names_of(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+    def look_up_names(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
         """Return the names of class ids, empty for -1 and without a file."""
-        return _looked_up(self.names, class_ids)
+        return _look_up(self.names, class_ids)
 
-    def paths_of(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+    def look_up_paths(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
         """Return the whole lines of class ids, empty for -1 and without a file."""
-        return _looked_up(self.lines, class_ids)
+        return _look_up(self.lines, class_ids)
 
 
 def parse_labels(text: str) -> list[str]:
@@ -111,7 +111,7 @@ def read_labels(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def _looked_up(texts: Sequence[bytes], class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+def _look_up(texts: Sequence[bytes], class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
     if not texts:
         return np.full(class_ids.shape, b"", np.object_)
     table: npt.NDArray[Any] = np.array([*texts, b""], np.object_)  # -1 is the last

@@ -143,7 +143,7 @@ class Block:
             found.setdefault(entry.value("key"), []).append(entry)
         return found
 
-    def line_of(self, *names: str) -> int:
+    def find_line(self, *names: str) -> int:
         """Return the line of the first field of the first name that is there, else the block's."""
         for name in names:
             for field in self.fields:

@@ -59,14 +59,14 @@ def detect_video(
             for frame, result in results:
                 result = dataclasses.replace(result, image=f"frame {frame.index}")
                 if tracker is not None:
-                    result = tracked(result, tracker, skipped=frame.dropped)
+                    result = track_result(result, tracker, skipped=frame.dropped)
                 yield frame, result
     finally:  # running calls are not waited for, nor a reader that waits for a silent source
         threads.shutdown(wait=False, cancel_futures=True)
         threading.Thread(target=reader.close, name="endcap video", daemon=True).start()
 
 
-def tracked(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> ImageResult:
+def track_result(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> ImageResult:
     """Return a result with the `track_ids` of a tracker, to which it is the next frame.
 
     A frame that failed is one in which nothing was seen; a classifier's has no boxes to track.

@@ -97,10 +97,10 @@ def to_image(frame: Any, rotation: int) -> YuvImage | Pixels:
         VideoError: Pixels that FFmpeg cannot convert.
     """
 
-    def rotated(plane: Pixels) -> Pixels:
+    def rotate(plane: Pixels) -> Pixels:
         return np.ascontiguousarray(np.rot90(plane, -rotation // 90)) if rotation else plane
 
-    return _read_planes(_to_readable(frame), rotated)
+    return _read_planes(_to_readable(frame), rotate)
 
 
 def _to_readable(frame: Any) -> Any:
@@ -112,10 +112,10 @@ def _to_readable(frame: Any) -> Any:
         return frame
     if is_top_down and has_matrix and (name in _PLANAR or name in _GRAY or name == "nv12"):
         return frame
-    return _converted(frame, _converted_format(frame) if has_matrix else "rgb24")
+    return _convert(frame, _choose_format(frame) if has_matrix else "rgb24")
 
 
-def _converted_format(frame: Any) -> str:
+def _choose_format(frame: Any) -> str:
     """Return the format of 8 bits that keeps most of a frame."""
     pixels = frame.format
     if pixels.is_rgb or pixels.has_palette or pixels.is_bayer:
@@ -133,7 +133,7 @@ def _converted_format(frame: Any) -> str:
     }[wide > 1, high > 1]
 
 
-def _converted(frame: Any, name: str) -> Any:
+def _convert(frame: Any, name: str) -> Any:
     full = 2 if frame.color_range == _FULL_RANGE or frame.format.name.startswith("yuvj") else 1
     try:
         if name == "rgb24":
@@ -145,19 +145,19 @@ def _converted(frame: Any, name: str) -> Any:
         ) from error
 
 
-def _read_planes(frame: Any, rotated: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
+def _read_planes(frame: Any, rotate: Callable[[Pixels], Pixels]) -> YuvImage | Pixels:
     name = frame.format.name
     if name in _GRAY:
-        return rotated(_plane(frame.planes[0], 1))
+        return rotate(_plane(frame.planes[0], 1))
     if name == "rgb24":
-        return rotated(_plane(frame.planes[0], 3))
+        return rotate(_plane(frame.planes[0], 3))
     is_full = frame.color_range == _FULL_RANGE or name.startswith("yuvj")
     matrix = _MATRICES[int(frame.colorspace)]
     video_range = "full" if is_full else "limited"
     if name == "nv12":
         y, uv = (_plane(plane, size) for plane, size in zip(frame.planes, (1, 2), strict=True))
-        return nv12((rotated(y), rotated(uv)), matrix=matrix, range=video_range)
-    y, u, v = (rotated(_plane(plane, 1)) for plane in frame.planes[:3])
+        return nv12((rotate(y), rotate(uv)), matrix=matrix, range=video_range)
+    y, u, v = (rotate(_plane(plane, 1)) for plane in frame.planes[:3])
     return planar_yuv(y, u, v, matrix=matrix, range=video_range)
 
 

@@ -23,7 +23,7 @@ from PIL import Image
 from endcap.detections import ImageDetections
 from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, Status
 from endcap.python_backend.bls import CallModel, ModelCall, Tensor
-from endcap.python_backend.failures import ModelCallError, RequestCancelledError, status_of
+from endcap.python_backend.failures import ModelCallError, RequestCancelledError, find_status
 from endcap.tracking import Tracker
 from endcap.video.frames import VideoFrame
 from endcap.video.in_order import submit_in_order
@@ -216,11 +216,11 @@ class VideoJob:
         rows = max(1, len(detections))
         return {
             "num_detections": np.array([len(detections)], np.int32),
-            "detection_boxes": _padded(detections.boxes, (rows, 4), np.float32, 0),
-            "detection_scores": _padded(detections.scores, (rows,), np.float32, 0),
-            "detection_classes": _padded(detections.class_ids, (rows,), np.int32, 0),
-            "detection_indices": _padded(detections.indices, (rows,), np.int32, -1),
-            "track_ids": _padded(detections.track_ids, (rows,), np.int64, -1),
+            "detection_boxes": _pad(detections.boxes, (rows, 4), np.float32, 0),
+            "detection_scores": _pad(detections.scores, (rows,), np.float32, 0),
+            "detection_classes": _pad(detections.class_ids, (rows,), np.int32, 0),
+            "detection_indices": _pad(detections.indices, (rows,), np.int32, -1),
+            "track_ids": _pad(detections.track_ids, (rows,), np.int64, -1),
             "frame_index": np.array([frame.index], np.int64),
             "pts_seconds": np.array([frame.seconds], np.float64),
             "dropped": np.array([frame.dropped], np.int64),
@@ -252,7 +252,7 @@ def _element(content: bytes) -> npt.NDArray[np.object_]:
     return element
 
 
-def _padded(
+def _pad(
     values: npt.NDArray[Any] | None, shape: tuple[int, ...], dtype: type, filling: float
 ) -> npt.NDArray[Any]:
     padded: npt.NDArray[Any] = np.full(shape, filling, dtype)
@@ -263,4 +263,4 @@ def _padded(
 
 def _failure_class(error: Exception) -> Status:
     """Return a frame's status: that of a called model by its text, as endcap's own write it."""
-    return error.status if isinstance(error, ModelCallError) else status_of(error)
+    return error.status if isinstance(error, ModelCallError) else find_status(error)

@@ -15,7 +15,7 @@ from endcap.errors import ImageLimitError, InvalidArgumentError
 from endcap.python_backend.bls import MAX_CALLS, call_model
 from endcap.python_backend.failures import RequestCancelledError, describe
 from endcap.python_backend.requests import find_input, on_host
-from endcap.python_backend.responses import ModelLog, failed, to_tensors
+from endcap.python_backend.responses import ModelLog, respond_with_error, to_tensors
 from endcap.video.served import VideoJob
 from endcap.video.settings import read_video_options, read_video_settings
 from endcap.video.source import import_av
@@ -65,14 +65,14 @@ class VideoModel:
             try:
                 running = self._begin(request, sender)
             except Exception as error:
-                _send_last(sender, failed(request, error, log=self._log))
+                _send_last(sender, respond_with_error(request, error, log=self._log))
                 continue
             if running is None:
                 text = (
                     f"unavailable: {self._settings.max_videos} videos are being read already, the "
                     "limit of the parameter max_videos; try again later"
                 )
-                self._log.failed(request, text)
+                self._log.write_failure(request, text)
                 refusal = pb_utils.TritonError(text, pb_utils.TritonError.UNAVAILABLE)
                 _send_last(sender, pb_utils.InferenceResponse([], refusal))
                 continue
@@ -116,9 +116,9 @@ class VideoModel:
                 tensors = to_tensors({name: row[name] for name in row if name in wanted})
                 running.sender.send(pb_utils.InferenceResponse(tensors))
         except Exception as error:
-            last = failed(request, error, log=self._log)
+            last = respond_with_error(request, error, log=self._log)
         if running.job.first_failure is not None:
-            self._log.failed(
+            self._log.write_failure(
                 request,
                 f"{running.job.failed_frames} frames have failed, the first of them: "
                 f"{describe(running.job.first_failure)}",

@@ -117,7 +117,7 @@ class VideoWriter:
         """
         if self._closed:
             raise VideoError(f"the writer of {self._path} is closed; make another one")
-        pixels = _even(_rgb(picture))
+        pixels = _pad_to_even(_to_rgb(picture))
         tick = self._tick(seconds)
         with self._failing():
             if self._container is None:
@@ -233,7 +233,7 @@ def _require_encoder() -> None:
         ) from error
 
 
-def _rgb(picture: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:
+def _to_rgb(picture: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:
     if isinstance(picture, Image.Image):
         picture = np.asarray(picture.convert("RGB"))
     is_right = picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3
@@ -249,7 +249,7 @@ def _rgb(picture: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:
     return picture
 
 
-def _even(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+def _pad_to_even(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """Return pixels with sides of even length, as yuv420p has them."""
     odd = pixels.shape[0] % 2, pixels.shape[1] % 2
     return np.pad(pixels, ((0, odd[0]), (0, odd[1]), (0, 0)), "edge") if any(odd) else pixels

@@ -146,14 +146,14 @@ def test_a_node_is_killed(tmp_path: Path) -> None:
 
 STRANGER = """
 import os, subprocess, sys
-from endcap.batch.run import connected
+from endcap.batch.run import connect_to_ray
 
 def connect(environment):
     program = f"import ray; ray.init(address='{address}', log_to_driver=False)"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           timeout=100, env=environment)
 
-with connected(None) as ray:
+with connect_to_ray(None) as ray:
     address = ray.get_runtime_context().gcs_address
     known = dict(os.environ)
     unknown = {name: value for name, value in known.items() if not name.startswith("RAY_AUTH")}
@@ -161,7 +161,7 @@ with connected(None) as ray:
 assert taken.returncode == 0, taken.stderr
 assert refused.returncode != 0
 assert "token" in refused.stderr.lower(), refused.stderr
-with connected(None) as ray:  # once more in the same process
+with connect_to_ray(None) as ray:  # once more in the same process
     assert ray.get(ray.put(7)) == 7
 print("refused")
 """
@@ -179,7 +179,7 @@ def test_the_cluster_of_a_run_takes_no_strangers() -> None:
 def test_a_folder_that_ray_cannot_write_to_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TMPDIR", "/proc/endcap")
     with pytest.raises(BatchError, match=r"'/proc/endcap'; set TMPDIR to a folder"):
-        run._start(pytest.importorskip("ray"), None)
+        run._start_ray(pytest.importorskip("ray"), None)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_node_that_starts_late_is_started_again(
 
     ray = SimpleNamespace(init=init, shutdown=lambda: None)
     with contextlib.nullcontext() if is_started else pytest.raises(BatchError, match="TMPDIR"):
-        run._start(ray, None)
+        run._start_ray(ray, None)
     assert list(waiting) == []
 
 

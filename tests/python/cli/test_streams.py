@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap.cli.console import message_of
+from endcap.cli.console import describe_error
 
 SHELL = ["bash", "-o", "pipefail", "-c"]
 PROGRAM = [sys.executable, "-m", "endcap"]
@@ -72,4 +72,4 @@ def test_without_a_temporary_folder_the_variable_is_named(monkeypatch: pytest.Mo
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
     with pytest.raises(FileNotFoundError) as caught:
         tempfile.gettempdir()
-    assert message_of(caught.value).endswith("; set TMPDIR to a folder that you may write to")
+    assert describe_error(caught.value).endswith("; set TMPDIR to a folder that you may write to")

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import endcap
-from endcap.drawing.orientation import open_picture, oriented, oriented_size
+from endcap.drawing.orientation import open_picture, oriented, read_oriented_size
 from tests.support import bad_jpegs, jpegs
 
 HEIGHT, WIDTH = 16, 24
@@ -32,14 +32,14 @@ def test_pictures_are_oriented_as_by_the_core(orientation: int, byte_order: str)
     data = jpegs.with_exif(PLAIN, segment)
     expected = endcap.decode(data)
     assert np.array_equal(np.asarray(rotated(data)), expected)
-    assert oriented_size(io.BytesIO(data)) == expected.shape[1::-1]
+    assert read_oriented_size(io.BytesIO(data)) == expected.shape[1::-1]
 
 
 def test_an_orientation_in_xmp_alone_counts_for_nothing() -> None:
     data = jpegs.insert_segment(PLAIN, jpegs.APP1, XMP)
     with Image.open(io.BytesIO(data)) as image:
         assert image.getexif()[jpegs.ORIENTATION_TAG] == 6, "Pillow's rule"
-    assert oriented_size(io.BytesIO(data)) == (WIDTH, HEIGHT)
+    assert read_oriented_size(io.BytesIO(data)) == (WIDTH, HEIGHT)
     assert np.array_equal(np.asarray(rotated(data)), endcap.decode(data))
 
 
@@ -66,4 +66,4 @@ def test_a_size_is_read_from_the_header_however_large_it_is() -> None:
     for side in (10_000, 15_000):
         size = 2 * side.to_bytes(2, "big")
         large = file.getvalue().replace(b"\x00\x08\x00\x08\x01\x01", size + b"\x01\x01")
-        assert oriented_size(io.BytesIO(large)) == (side, side)
+        assert read_oriented_size(io.BytesIO(large)) == (side, side)

@@ -15,7 +15,7 @@ from endcap.python_backend.failures import (
     code_name,
     code_name_of_message,
     describe,
-    status_of,
+    find_status,
 )
 from endcap.python_backend.postprocess_stage import PostprocessStage, read_heads
 from endcap.python_backend.requests import (
@@ -40,7 +40,7 @@ IDS = np.int32([[2, 0], [1, -1]])
 @pytest.mark.parametrize("status", [each for each in endcap.Status if each is not each.OK])
 def test_a_failure_reads_as_its_class_and_has_its_code(status: endcap.Status) -> None:
     error = endcap.errors.error_for_status(status, "the data is not a JPEG")
-    assert status_of(error) == status
+    assert find_status(error) == status
     others = {
         status.CUDA: "INTERNAL",
         status.INTERNAL: "INTERNAL",
@@ -138,14 +138,14 @@ def test_a_stage_refuses_what_the_compiled_backend_refuses() -> None:
 def test_labels_by_class_id(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "l.txt").write_bytes(text)
     labels = Labels.read(tmp_path / "l.txt", 3, None)
-    assert labels.names_of(IDS).tolist() == [[b"c", b"a"], [b"b", b""]]
+    assert labels.look_up_names(IDS).tolist() == [[b"c", b"a"], [b"b", b""]]
 
 
 def test_labels_that_are_paths(tmp_path: Path) -> None:
     (tmp_path / "l.txt").write_text("a/b\nc\nd/e/f")
     labels = Labels.read(tmp_path / "l.txt", 3, "/")
-    assert labels.names_of(IDS).tolist() == [[b"f", b"b"], [b"c", b""]]
-    assert labels.paths_of(IDS).tolist() == [[b"d/e/f", b"a/b"], [b"c", b""]]
+    assert labels.look_up_names(IDS).tolist() == [[b"f", b"b"], [b"c", b""]]
+    assert labels.look_up_paths(IDS).tolist() == [[b"d/e/f", b"a/b"], [b"c", b""]]
 
 
 def test_files_are_read_in_place() -> None:

@@ -21,7 +21,7 @@ import pytest
 import endcap
 from endcap.client import Detection, ImageResult, Task
 from endcap.video import VideoFrame, detect_video
-from endcap.video.detection import tracked
+from endcap.video.detection import track_result
 from endcap.video.in_order import submit_in_order
 from endcap.video.served import VideoJob
 from endcap.video.settings import VideoOptions, VideoSettings
@@ -140,7 +140,7 @@ def test_tracks_of_a_frame_that_failed() -> None:
     ids = []
     for x in (10, 14, None, 22):
         given = ImageResult("", "timeout", error="late") if x is None else at(x)
-        taken = tracked(given, tracker)
+        taken = track_result(given, tracker)
         assert taken.status == given.status
         ids.append([each.track_id for each in taken.detections])
         direct(given.detections)
@@ -237,6 +237,6 @@ def test_a_response_that_is_not_of_one_image_fails_its_frame(
 def test_classes_are_not_tracked() -> None:
     classified = ImageResult("", "ok", task=Task.classification)
     tracker = endcap.Tracker()
-    assert tracked(classified, tracker) is classified
+    assert track_result(classified, tracker) is classified
     assert tracker.frames == 0
     assert np.size(classified.detections.scores) == 0

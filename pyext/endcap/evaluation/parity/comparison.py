@@ -193,7 +193,7 @@ def compare_tensors(
     with progress("parameters tried", None) as advance:
         explainer = Explainer(samples, seen, advance)
         found = explainer.explain()
-    explained = _settings_of(found, explainer.own, seen) if found else {}
+    explained = _find_settings(found, explainer.own, seen) if found else {}
     differences = [difference(each.training, each.endcap, own) for each in compared]
     before = after = _overall(differences)
     if observed or explained:
@@ -335,7 +335,7 @@ def _choose(compared: Sequence[_Image]) -> list[_Image]:
     return [*first, *rest][:_MAX_SEARCHED]
 
 
-def _settings_of(
+def _find_settings(
     found: Explanation, searched: Mapping[str, str], own: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the parameters that an explanation changes.

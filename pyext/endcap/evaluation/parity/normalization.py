@@ -120,13 +120,13 @@ class Line:
         scale, channels = float(self.slopes.mean()), len(self.slopes)
         has_mean = (np.abs(self.shifts) >= scale * _SHIFT_TOLERANCE).any()
         if np.allclose(self.slopes, scale, rtol=1e-3) and not has_mean:
-            return Normalization(_rounded(scale), (0.0,) * channels, (1.0,) * channels)
-        std = [_rounded(1 / (255 * slope)) for slope in self.slopes]
-        means = [_rounded(-shift * one) for shift, one in zip(self.shifts, std, strict=True)]
+            return Normalization(_round(scale), (0.0,) * channels, (1.0,) * channels)
+        std = [_round(1 / (255 * slope)) for slope in self.slopes]
+        means = [_round(-shift * one) for shift, one in zip(self.shifts, std, strict=True)]
         return Normalization(1 / 255, tuple(means), tuple(std))
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.4g}") if abs(value) > 1e-4 else 0.0
 
 

@@ -87,7 +87,7 @@ def load_pipeline(text: str, size: Size) -> TrainingPipeline:
     name, _, argument = text.partition(":")
     if name in _NAMED:
         import_package(name, package=name)
-        return TrainingPipeline(_versioned(text, name), _NAMED[name](argument, size))
+        return TrainingPipeline(_add_version(text, name), _NAMED[name](argument, size))
     if argument:
         return TrainingPipeline(text, _import_function(name, argument))
     raise InvalidArgumentError(
@@ -100,7 +100,7 @@ def names() -> list[str]:
     return list(_NAMED)
 
 
-def _versioned(text: str, package: str) -> str:
+def _add_version(text: str, package: str) -> str:
     try:
         return f"{text} ({package} {importlib.metadata.version(package)})"
     except importlib.metadata.PackageNotFoundError:

@@ -28,7 +28,7 @@ _UNKNOWN_NORMALIZATION = 0.3
 _STRAIGHT, _UNKNOWN_STEPS = 0.98, 1.0
 # A change counts when it lowers the mean logarithm of the differences, to which this noise is
 # added, by the least gain, and the difference of an image to this part and by that many steps.
-_NOISE, _LEAST_GAIN, _LEAST_PART, _LEAST_STEPS = 0.05, 0.08, 0.6, 0.04
+_NOISE, _MIN_GAIN, _MAX_PART, _MIN_STEPS = 0.05, 0.08, 0.6, 0.04
 _CHANGE_COST = 0.005  # for equal fits, fewer changes
 _BEAM, _MAX_CHANGES = 4, 8
 _MAX_PIXELS = 30_000  # of a tensor that are compared
@@ -83,7 +83,7 @@ class Explanation:
     @property
     def is_exact(self) -> bool:
         """Whether no change can count, see `_is_gain`."""
-        return self.is_known and bool((self.residuals < _LEAST_STEPS).all())
+        return self.is_known and bool((self.residuals < _MIN_STEPS).all())
 
 
 class Explainer:
@@ -129,9 +129,9 @@ class Explainer:
             before = best[0].cost
             tried = [near for each in best for near in self._neighbours(each.changes)]
             best = self._best([*(each.changes for each in best), *tried])
-            if best[0].cost > before - _LEAST_GAIN / 4:
+            if best[0].cost > before - _MIN_GAIN / 4:
                 break
-        found = self._simplified(best[0])
+        found = self._simplify(best[0])
         is_close = found.steps <= max(SMALL_STEPS, _SMALL_PART * unchanged.steps)
         is_line = found.correlation > _STRAIGHT and found.steps < _UNKNOWN_STEPS
         return found if is_close and (found.is_known or is_line) else None
@@ -176,7 +176,7 @@ class Explainer:
         known = [each for each in found.values() if each is not None]
         return sorted(known, key=lambda each: each.cost)[:_BEAM]
 
-    def _simplified(self, found: Explanation) -> Explanation:
+    def _simplify(self, found: Explanation) -> Explanation:
         """Take back the changes that explain nothing, the least useful first."""
         while True:
             without = []
@@ -273,5 +273,5 @@ def _is_gain(before: Explanation, after: Explanation) -> bool:
         for each in (before, after)
     )
     gain = (np.log(one + _NOISE) - np.log(other + _NOISE)).mean()
-    is_closer = (other < _LEAST_PART * one) & (one - other > _LEAST_STEPS)
-    return bool(gain > _LEAST_GAIN and is_closer.any())
+    is_closer = (other < _MAX_PART * one) & (one - other > _MIN_STEPS)
+    return bool(gain > _MIN_GAIN and is_closer.any())

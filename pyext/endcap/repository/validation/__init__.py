@@ -19,7 +19,7 @@ from endcap.repository.validation.endcap_model import (
     check_called_models,
     examine_endcap_model,
 )
-from endcap.repository.validation.ensemble import Known, check_ensemble
+from endcap.repository.validation.ensemble import RepositoryModels, check_ensemble
 from endcap.repository.validation.model import (
     Finding,
     Interface,
@@ -58,7 +58,7 @@ def validate_repository(repository: Path) -> Report:
     for model in models.values():
         of_tensors, interfaces[model.name] = _examine(model)
         findings += [*_check_declarations(model), *of_tensors]
-    known = Known(frozenset(folder.name for folder in folders), models, interfaces)
+    known = RepositoryModels(frozenset(folder.name for folder in folders), models, interfaces)
     for model in models.values():
         if model.is_ensemble:
             findings += check_ensemble(model, known)
@@ -87,7 +87,7 @@ def _check_declarations(model: Model) -> Iterator[Finding]:
     """Check what the configuration says of the name, the backend, versions and files."""
     if model.message.name not in ("", model.name):
         yield model.error(
-            model.config.line_of("name"),
+            model.config.find_line("name"),
             f"the model is named {model.message.name}, and its folder {model.name}; give both the "
             "same name, or leave the line out",
         )
@@ -113,11 +113,11 @@ def _check_versions(model: Model) -> Iterator[Finding]:
         if version not in there:
             make = model.warning if {*loaded} & {*there} else model.error
             yield make(
-                model.config.nth("version_policy", 0).nth("specific", 0).line_of("versions"),
+                model.config.nth("version_policy", 0).nth("specific", 0).find_line("versions"),
                 f"version_policy asks for version {version}, which has no folder; `mkdir "
                 f"{model.path / str(version)}`, or take it out of the list",
             )
-    line = model.config.line_of("default_model_filename", "backend", "platform")
+    line = model.config.find_line("default_model_filename", "backend", "platform")
     for version in there:
         file = model.network_file(version)
         if file is not None and not file.exists():
@@ -133,14 +133,14 @@ def _named_files(model: Model) -> Iterator[tuple[int, str, Path]]:
     """Yield the line, the description and the path of each file that config.pbtxt names."""
     for index, output in enumerate(model.message.output):
         if output.label_filename:
-            line = model.config.nth("output", index).line_of("label_filename")
+            line = model.config.nth("output", index).find_line("label_filename")
             what = f"output {output.name} has the label_filename"
             yield line, what, model.path / output.label_filename
     for index, sample in enumerate(model.message.model_warmup):
         block = model.config.nth("model_warmup", index)
         for name, tensor in sample.inputs.items():
             if tensor.input_data_file:
-                line = block.entry("inputs", name).nth("value", 0).line_of("input_data_file")
+                line = block.entry("inputs", name).nth("value", 0).find_line("input_data_file")
                 file = model.path / "warmup" / tensor.input_data_file
                 yield line, f"the warm-up {sample.name} reads", file
     environment = model.parameters.get(EXECUTION_ENVIRONMENT, "")

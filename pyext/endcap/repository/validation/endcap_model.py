@@ -13,9 +13,9 @@ from endcap.repository.validation.model import (
     Interface,
     Model,
     Port,
-    data_type_of,
     declared_interface,
     declared_ports,
+    read_data_type,
 )
 from endcap.triton.ensemble import POSTPROCESS_BACKEND
 from endcap.triton.model_contract import (
@@ -45,7 +45,7 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     if model.runs_python and "rois" in inputs:
         findings.append(
             model.error(
-                model.config.nth("input", inputs.index("rois")).line_of("name"),
+                model.config.nth("input", inputs.index("rois")).find_line("name"),
                 "the model has an input rois, and Python models take whole images; cut regions out "
                 "by a model in the backend endcap_preprocess",
             )
@@ -77,7 +77,7 @@ def _read_contract(
             return model_contract(backend, given, with_rois=rois, in_python=model.runs_python)
         except EndcapError as error:
             name = _parameter_in(str(error), given)
-            line = model.config.line_of("parameters" if name else "backend")
+            line = model.config.find_line("parameters" if name else "backend")
             line = model.parameter_line(name) if name else line
             findings.append(model.error(line, _with_remedy(error)))
             if name is None:
@@ -103,10 +103,10 @@ def _contradiction(model: Model, problem: ConfigProblem) -> Finding:
     if problem.list == "parameters":
         line = model.parameter_line(problem.field)
     elif problem.index < 0:
-        line = model.config.line_of(problem.list or problem.field, "backend")
+        line = model.config.find_line(problem.list or problem.field, "backend")
     else:
         fields = ("reshape", "dims") if problem.field == "dims" else (problem.field,)
-        line = model.config.nth(problem.list, problem.index).line_of(*fields)
+        line = model.config.nth(problem.list, problem.index).find_line(*fields)
     what, _, remedy = problem.message.partition(": ")
     return model.error(line, f"{what}; {remedy.replace('; ', ', ')}")
 
@@ -124,7 +124,7 @@ def _as_json(model: Model) -> dict[str, Any]:
     def tensor(entry: Any) -> dict[str, Any]:
         fields = {
             "name": entry.name,
-            "data_type": f"TYPE_{data_type_of(entry) or 'INVALID'}",
+            "data_type": f"TYPE_{read_data_type(entry) or 'INVALID'}",
             "dims": [*entry.dims],
             "label_filename": getattr(entry, "label_filename", ""),
         }
@@ -181,7 +181,7 @@ def _check_candidates(model: Model) -> Iterator[Finding]:
     limit = int(model.parameters.get("max_sequences", "1000"))
     if batching.HasField("oldest") and most <= limit:
         yield model.warning(
-            model.config.line_of("sequence_batching"),
+            model.config.find_line("sequence_batching"),
             f"max_candidate_sequences is {most}, and max_sequences {limit}; give more than "
             f"{limit}: sequences beyond the candidates wait without an error",
         )

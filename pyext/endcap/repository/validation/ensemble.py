@@ -14,7 +14,7 @@ from endcap.repository.validation.model import (
     Model,
     Port,
     declared_ports,
-    form,
+    show_type,
 )
 from endcap.repository.validation.network import check_normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
@@ -26,7 +26,7 @@ _LABELS = "labels"
 
 
 @dataclass(frozen=True)
-class Known:
+class RepositoryModels:
     """The other models of the repository.
 
     Attributes:
@@ -83,13 +83,13 @@ class _End:
 _Ends = Mapping[str, Sequence[_End]]
 
 
-def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
+def check_ensemble(ensemble: Model, known: RepositoryModels) -> Iterator[Finding]:
     """Yield all that is wrong with an ensemble itself, not with the models that it calls."""
     scheduled = ensemble.message.ensemble_scheduling.step
     steps = [_read_step(ensemble, number, step, known) for number, step in enumerate(scheduled)]
     if not steps:
         yield ensemble.error(
-            ensemble.config.line_of("ensemble_scheduling", "platform"),
+            ensemble.config.find_line("ensemble_scheduling", "platform"),
             "the ensemble has no step; list the models that it calls in ensemble_scheduling",
         )
         return
@@ -113,7 +113,7 @@ def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
     yield from _check_class_names(ensemble, [known.models[name] for name in called])
 
 
-def _read_step(ensemble: Model, number: int, step: Any, known: Known) -> _Step:
+def _read_step(ensemble: Model, number: int, step: Any, known: RepositoryModels) -> _Step:
     block = ensemble.config.nth("ensemble_scheduling", 0).nth("step", number)
     interface = known.interfaces.get(step.model_name)
     where = f"step {step.model_name or number + 1}"
@@ -134,9 +134,9 @@ def _read_step(ensemble: Model, number: int, step: Any, known: Known) -> _Step:
     return _Step(number, step.model_name, step.model_version, block, interface, inputs, outputs)
 
 
-def _check_step(ensemble: Model, step: _Step, known: Known) -> Iterator[Finding]:
+def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterator[Finding]:
     """Check that the model exists, takes and gives what the maps say."""
-    line = step.block.line_of("model_name")
+    line = step.block.find_line("model_name")
     if step.name not in known.folders:
         problem = f"{step} calls a model that is not in the repository"
         problem = problem if step.name else f"{step} has no model_name"
@@ -163,7 +163,7 @@ def _check_step(ensemble: Model, step: _Step, known: Known) -> Iterator[Finding]
         )
 
 
-def _check_version(ensemble: Model, step: _Step, known: Known) -> Iterator[Finding]:
+def _check_version(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterator[Finding]:
     model = known.models.get(step.name)
     if model is None or step.version == -1 or not model.versions:
         return
@@ -172,7 +172,7 @@ def _check_version(ensemble: Model, step: _Step, known: Known) -> Iterator[Findi
         is_given = any(field.name == "model_version" for field in step.block.fields)
         without = "" if is_given else ", for want of a model_version,"
         yield ensemble.error(
-            step.block.line_of("model_version"),
+            step.block.find_line("model_version"),
             f"{step} asks for version {step.version}{without} of {step.name}, and Triton loads "
             f"{', '.join(map(str, loaded))}; write model_version: -1, which is the newest",
         )
@@ -187,7 +187,7 @@ def _check_batch(ensemble: Model, steps: Sequence[_Step]) -> Iterator[Finding]:
     if smaller:
         others = " and ".join(f"that of {name} {size}" for name, size in smaller.items())
         yield ensemble.error(
-            ensemble.config.line_of("max_batch_size"),
+            ensemble.config.find_line("max_batch_size"),
             f"the ensemble's max_batch_size is {largest}, and {others}; write max_batch_size: "
             f"{min(smaller.values())} here, or raise that of {' and '.join(smaller)}",
         )
@@ -242,7 +242,7 @@ def _ends(ensemble: Model, side: str, of_steps: Sequence[_End]) -> _Ends:
     """Return the producers by tensor, beginning with the ensemble's inputs; or all consumers."""
     ends: dict[str, list[_End]] = defaultdict(list)
     for name, port in declared_ports(ensemble, side).items():
-        line = (port.block or ensemble.config).line_of("name")
+        line = (port.block or ensemble.config).find_line("name")
         ends[name].append(_End(line, name, name, "", "", port, ensemble.largest_batch))
     for end in of_steps:
         ends[end.tensor].append(end)
@@ -263,7 +263,7 @@ def _check_agreement(
     giver = giver if producer.step else f"the ensemble's input {tensor} is"
     what = "shape" if given.data_type == taken.data_type else "data type"
     message = (
-        f"{taker} {consumer.key} as {form(taken)}, and {giver} {form(given)}; "
+        f"{taker} {consumer.key} as {show_type(taken)}, and {giver} {show_type(given)}; "
         f"{_advice(producer, consumer, what)}"
     )
     if given.data_type and taken.data_type and given.data_type != taken.data_type:

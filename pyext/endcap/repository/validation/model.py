@@ -210,7 +210,7 @@ def declared_ports(model: Model, side: str, *, in_doubt: bool = False) -> dict[s
     """Return the inputs or outputs that config.pbtxt lists."""
     ports = {}
     for index, entry in enumerate(getattr(model.message, side)):
-        spec = TensorSpec(entry.name, data_type_of(entry), free_dims(entry.dims))
+        spec = TensorSpec(entry.name, read_data_type(entry), free_dims(entry.dims))
         doubtful = in_doubt or any(dim == 0 or dim < -1 for dim in entry.dims)
         block, optional = model.config.nth(side, index), side == "input" and entry.optional
         ports[entry.name] = Port(spec, block, optional, doubtful)
@@ -223,12 +223,12 @@ def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
     return Interface(inputs or None, outputs or None, model.largest_batch)
 
 
-def data_type_of(entry: Any) -> str:
+def read_data_type(entry: Any) -> str:
     """Return the type of a declared tensor without TYPE_, "" where none is given."""
     types = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number
     return str(types[entry.data_type].name).removeprefix("TYPE_") if entry.data_type else ""
 
 
-def form(tensor: TensorSpec) -> str:
+def show_type(tensor: TensorSpec) -> str:
     """Return type and shape, such as `FP32 [3, 640, 640]`."""
     return str(tensor).removeprefix(f"{tensor.name} ")

@@ -19,7 +19,7 @@ from endcap.repository.validation.model import (
     Severity,
     declared_interface,
     declared_ports,
-    form,
+    show_type,
 )
 from endcap.triton.model_contract import preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec, dims_fit
@@ -28,7 +28,7 @@ from endcap.triton.tensor_spec import TensorSpec, dims_fit
 _REFUSE_FIXED_OUTPUTS = ("endcap_onnx", "onnxruntime")
 _BACKENDS = ("endcap_onnx", "onnxruntime", "openvino", "python")
 # Between black and white in a network's first layer; what is divided by 255 twice has 0.004.
-_SMALLEST_RANGE = 0.05
+_MIN_RANGE = 0.05
 
 
 def find_onnx(model: Model) -> Path | None:
@@ -108,7 +108,7 @@ def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
     elif batch == 1:
         advice += ", or write max_batch_size: 1 here and in the ensemble"
     yield model.error(
-        model.config.line_of("max_batch_size"),
+        model.config.find_line("max_batch_size"),
         f"max_batch_size is {largest}, and {network.path} {takes} (its {side} is {fixed[0]}); "
         f"{advice}",
     )
@@ -128,22 +128,22 @@ def _compare(
             ports[name] = replace(port, in_doubt=True, optional=True)
             there = ", ".join(map(str, in_file.values()))
             text = f"the network has no {side} {name}; its {side}s are {there}; use their names"
-            findings.append(by_name(block.line_of("name"), text))
+            findings.append(by_name(block.find_line("name"), text))
         elif not port.in_doubt and not _agree(model, side, port.tensor, tensor):
             ports[name] = replace(port, in_doubt=True)
             field = "dims" if port.tensor.data_type == tensor.data_type else "data_type"
             text = (
-                f"{side} {name} is declared as {form(port.tensor)}, and the network's is "
-                f"{form(tensor)}; declare it as the network has it"
+                f"{side} {name} is declared as {show_type(port.tensor)}, and the network's is "
+                f"{show_type(tensor)}; declare it as the network has it"
             )
-            findings.append(model.error(block.line_of(field), text))
+            findings.append(model.error(block.find_line(field), text))
     if findings:
         for name, tensor in in_file.items():
             ports.setdefault(name, Port(tensor, optional=True, in_doubt=True))
     elif side == "input":
         for tensor in [each for name, each in in_file.items() if name not in declared][:1]:
             text = f"the network also has the {side} {tensor}, which is not declared; declare it"
-            findings.append(by_name(model.config.line_of("input"), text))
+            findings.append(by_name(model.config.find_line("input"), text))
     return ports, findings
 
 
@@ -181,7 +181,7 @@ def check_normalization(preprocess: Model, name: str, network: Interface) -> Ite
     if inside is None or preprocess.parameters.get("dtype") in ("uint8", "int8"):
         return
     black, white = inside.behind({**wanted, **given})
-    if given and abs(white - black).max() >= _SMALLEST_RANGE:
+    if given and abs(white - black).max() >= _MIN_RANGE:
         return  # it was chosen for this network
     complement = inside.complement(wanted) or {**RAW_PIXELS, "scale": inside.whole["scale"]}
     values = ", ".join(f"{name} {value}" for name, value in complement.items())
