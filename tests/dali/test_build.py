@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 import endcap
-from endcap.dali import DaliError, build, building, built_for, compiler, installation
-from endcap.dali.building import build_from, copy_with_neighbours
+from endcap.dali import DaliError, build, building, built_for, installation
+from endcap.dali.building import build_from, copy_with_neighbours, find_compiler
 from endcap.dali.built_for import cached_library
-from endcap.dali.compiler import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
 from tests.dali.dali_builds import (
     response_of,
@@ -211,21 +210,21 @@ def test_the_cuda_headers_of_a_folder_or_of_python_packages(
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(compiler, "_SYSTEM_CUDA", (tmp_path,))
+    monkeypatch.setattr(building, "_SYSTEM_CUDA", (tmp_path,))
     monkeypatch.setattr(sys, "path", [str(tmp_path / "hides"), str(tmp_path / "packages")])
     write_headers(tmp_path / "hides/nvidia", "__init__.py")
     with pytest.raises(DaliError, match=re.escape(f"(searched {tmp_path})")) as caught:
-        compiler.find_cuda_headers()
+        building.find_cuda_headers()
     assert "`pip install nvidia-cuda-runtime nvidia-cuda-crt" in str(caught.value)
     packages = tmp_path / "packages/nvidia/cu13/include"
     write_headers(packages, "cuda_runtime.h", "crt/host_config.h", "nv/target")
-    assert compiler.find_cuda_headers() == [packages]
+    assert building.find_cuda_headers() == [packages]
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
     include = tmp_path / "home/include"
     write_headers(include, "cuda_runtime.h", "crt/host_config.h")
-    assert compiler.find_cuda_headers() == [packages]  # one of them is missing in CUDA_HOME
+    assert building.find_cuda_headers() == [packages]  # one of them is missing in CUDA_HOME
     write_headers(include, "cccl/nv/target")
-    assert compiler.find_cuda_headers() == [include, include / "cccl"]
+    assert building.find_cuda_headers() == [include, include / "cccl"]
 
 
 def test_an_old_dali_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import endcap.dali
 from endcap.dali import DaliError
-from endcap.dali.compiler import find_compiler
+from endcap.dali.building import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME
 from tests.dali.dali_builds import response_of, start_python
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,6 @@ from filelock import FileLock
 from endcap._files import whole_file
 from endcap.dali import built_for
 from endcap.dali.built_for import cached_library
-from endcap.dali.compiler import find_compiler, find_cuda_headers, run
 from endcap.dali.installation import (
     LIBRARY_NAME,
     NEIGHBOUR_NAMES,
@@ -42,6 +43,12 @@ _FLAGS = (
     *(("-fcf-protection=full",) if platform.machine() == "x86_64" else ()),
 )
 _LOG_NAME = "compiler.log"
+_USUAL = ("g++", "clang++", "c++")
+_INSTALL = "install g++ 11, clang++ 14 or later, or name one by CXX"
+
+# Each is in another of NVIDIA's packages for Python; a toolkit has them all.
+_CUDA_HEADERS = (Path("cuda_runtime.h"), Path("crt/host_config.h"), Path("nv/target"))
+_SYSTEM_CUDA = (Path("/usr/local/cuda/include"), Path("/usr/include"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +132,7 @@ def build_from(
         flags = [*_FLAGS, f"-D_GLIBCXX_USE_CXX11_ABI={dali.cxx11_abi}", *goal.definitions()]
         words = [*command, *flags, *includes, "-shared", str(unit), *_link(dali), "-o", str(made)]
         progress("compiling the operators")
-        run(words, scratch, kept_log=library.parent / _LOG_NAME)
+        _compile(words, scratch, kept_log=library.parent / _LOG_NAME)
         _replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
 
@@ -161,6 +168,94 @@ def _link(dali: DaliInstallation) -> list[str]:
         # As a word for the linker: -Wl would split a folder's name at a comma.
         *("-Xlinker", "-rpath", "-Xlinker", f"$ORIGIN:{core.parent}"),
     ]
+
+
+def find_compiler() -> list[str]:
+    """Return the words of the command of a C++ compiler: CXX, else g++ or clang++.
+
+    Raises:
+        DaliError: It does not exist.
+    """
+    given = os.environ.get("CXX", "")
+    if words := given.split():
+        if program := shutil.which(words[0]):
+            return [program, *words[1:]]
+        raise DaliError(f"CXX is {given}, not a program that can be run; {_INSTALL}")
+    for usual in _USUAL:
+        if program := shutil.which(usual):
+            return [program]
+    raise DaliError(f"no C++ compiler is found (searched {', '.join(_USUAL)}); {_INSTALL}")
+
+
+def first_error(output: str) -> str:
+    """Return the first error in what a compiler or linker has written, else its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error:" in line or "undefined reference" in line]
+    return (errors or lines[-1:] or ["it says nothing"])[0]
+
+
+def find_cuda_headers() -> list[Path]:
+    """Return the folders that have them all; raise DaliError where there are none.
+
+    They are looked for where CUDA_HOME or CUDA_PATH says, where nvcc is, in /usr/local/cuda and
+    /usr/include, and in NVIDIA's packages for Python.
+    """
+    places = list(dict.fromkeys(_places()))
+    for place in places:
+        folders = [place, place / "cccl"]  # the second one is where CUDA 13 keeps some
+        if all(any((folder / name).is_file() for folder in folders) for name in _CUDA_HEADERS):
+            return [folder for folder in folders if folder.is_dir()]
+    raise DaliError(
+        f"the headers of the CUDA runtime are not found (searched {', '.join(map(str, places))}); "
+        "install them with `pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl`, or "
+        "set CUDA_HOME to a CUDA toolkit"
+    )
+
+
+def _places() -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if home := os.environ.get(variable):
+            yield Path(home) / "include"
+    if nvcc := shutil.which("nvcc"):
+        yield Path(nvcc).resolve().parents[1] / "include"
+    yield from _SYSTEM_CUDA
+    # Each folder by itself: where one has nvidia/__init__.py, `import nvidia` sees no other.
+    for folder in sys.path:
+        yield from sorted((Path(folder) / "nvidia").glob("cu[0-9]*/include"), reverse=True)
+
+
+def _compile(words: Sequence[str], scratch: Path, *, kept_log: Path) -> None:
+    """Run a compiler.
+
+    Args:
+        words: The command.
+        scratch: A folder for temporary files.
+        kept_log: Gets the output of a command that fails.
+
+    Raises:
+        DaliError: The command failed.
+    """
+    done = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        check=False,
+    )
+    code, output = done.returncode, done.stdout
+    if code and not output.strip():
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise DaliError(
+            f"the compiler {words[0]} {how} and without output: perhaps the disk of {scratch} "
+            "is full (TMPDIR names another one), or the memory"
+        )
+    if code:
+        kept_log.write_bytes(output)
+        raise DaliError(
+            f"the DALI operators do not compile: {first_error(output.decode(errors='replace'))}; "
+            f"{kept_log} has all of it, and CXX names another compiler"
+        )
 
 
 def copy_with_neighbours(library: Path, folder: Path) -> Path:
