@@ -1,17 +1,18 @@
-"""Draws labels: letters on the colour of a class."""
+"""Draws labels: letters on the colour of a class, in fonts that have them."""
 
 from __future__ import annotations
 
 import functools
 import math
+import subprocess
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ImageDraw
-
-from endcap.drawing.fonts import Font, font_for
+from PIL import ImageDraw, ImageFont
 
 Color = tuple[int, int, int]  # RGB 0-255
 Corner = tuple[int, int]
@@ -25,6 +26,19 @@ _TOLERATED_OVERLAP = 0.05
 _MIN_FONT_SIZE = 11.0
 _TALLEST = "Åg"  # makes all labels of a picture equally high
 _CACHED_TEXTS = 1024  # captions of a video repeat from frame to frame
+
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+_Source = tuple[str, int]  # a file, and the number of a font in it
+
+# Pillow's own has the letters of ASCII, the file those of Latin, Greek and Cyrillic. For others
+# fontconfig, where the system has it, names a font.
+_PILLOW: _Source = ("", 0)
+_LETTERS: _Source = (str(Path(__file__).with_name("letters.ttf")), 0)
+_NO_CHARACTER = "\U0010ffff"  # that no font has
+_COMPARED_SIZE = 16.0
+_FONTCONFIG_WITHIN_S = 10
+
+_told: set[str] = set()  # characters that a warning has named
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,7 @@ def label_size(
     canvas: ImageDraw.ImageDraw, caption: str, margin: int, letters: float
 ) -> tuple[int, int]:
     """Return width and height in pixels, with letters of a size."""
-    font = font_for(caption, letters)
+    font = _find_font(caption, letters)
     left, _, right, _ = _text_box(font, canvas.fontmode, caption)
     _, top, _, bottom = _text_box(font, canvas.fontmode, _TALLEST)
     return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
@@ -61,7 +75,7 @@ def draw_label(
 ) -> None:
     """Draw a label whose upper left corner lies there."""
     x, y = corner
-    font = font_for(label.caption, letters)
+    font = _find_font(label.caption, letters)
     width, height = label_size(canvas, label.caption, margin, letters)
     canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=label.color)
     left, _, _, _ = _text_box(font, canvas.fontmode, label.caption)
@@ -145,3 +159,70 @@ def _overlap(choices: npt.NDArray[np.int64], taken: npt.NDArray[np.int64]) -> np
     high = np.minimum(choices[:, None, 2:], taken[None, :, 2:])
     sides = np.maximum(high - low, 0)
     return np.asarray((sides[..., 0] * sides[..., 1]).sum(axis=1))
+
+
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def _find_font(text: str, size: float) -> Font:
+    """Return the first font that has all characters of a text, else one that has the most.
+
+    Warns once of each character that is drawn as a box.
+    """
+    return _load(_choose(text), size)
+
+
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def _choose(text: str) -> _Source:
+    if text.isascii():
+        return _PILLOW
+    best, lacking = _PILLOW, _lacking(_PILLOW, text)
+    if lacking:
+        fewest = _lacking(_LETTERS, text)
+        best, lacking = (_LETTERS, fewest) if len(fewest) < len(lacking) else (best, lacking)
+    if lacking and (found := _ask_fontconfig("".join(sorted(lacking)))) is not None:
+        fewest = _lacking(found, text)
+        best, lacking = (found, fewest) if len(fewest) < len(lacking) else (best, lacking)
+    untold = "".join(sorted(lacking - _told))
+    if untold:
+        _told.update(untold)
+        warnings.warn(
+            f"no font here has {untold!a} ({untold}), drawn as boxes: install one, for example by "
+            "`apt-get install fonts-noto-cjk fontconfig`",
+            stacklevel=2,
+        )
+    return best
+
+
+def _lacking(source: _Source, text: str) -> set[str]:
+    """Return the characters that a font draws as it does one that it cannot have."""
+    font = _load(source, _COMPARED_SIZE)
+    box = _pixels(font, _NO_CHARACTER)
+    return {each for each in set(text) if each.isprintable() and _pixels(font, each) == box}
+
+
+def _pixels(font: Font, character: str) -> tuple[tuple[int, int], bytes]:
+    mask = font.getmask(character)
+    return mask.size, bytes(mask)
+
+
+@functools.lru_cache(maxsize=64)
+def _load(source: _Source, size: float) -> Font:
+    file, number = source
+    return ImageFont.truetype(file, size, number) if file else ImageFont.load_default(size)
+
+
+@functools.lru_cache(maxsize=_CACHED_TEXTS)
+def _ask_fontconfig(characters: str) -> _Source | None:
+    """Return the system's font for some characters; None without one that Pillow can draw with."""
+    pattern = ":charset=" + " ".join(f"{ord(each):x}" for each in characters)
+    command = ["fc-match", "--format=%{index} %{file}", pattern]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_FONTCONFIG_WITHIN_S, check=True
+        )
+        number, _, file = done.stdout.partition(" ")
+        # Of a variable font fontconfig numbers the instances in the upper half.
+        source = (file, int(number) & 0xFFFF)
+        _load(source, _COMPARED_SIZE)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return source
