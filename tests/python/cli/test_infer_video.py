@@ -15,8 +15,7 @@ import pytest
 
 from endcap.cli.files import MADE_BY, refuse_foreign
 from endcap.cli.images import VideoInput, find_videos
-from endcap.cli.infer_video import video_targets
-from endcap.cli.video_report import VideoSummary
+from endcap.cli.infer_video import VideoSummary, video_targets
 from endcap.client import ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.video import VideoFrame, VideoWriter
