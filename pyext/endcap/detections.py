@@ -321,7 +321,7 @@ class ImageDetections(Sequence[Detection]):
             OSError: a file that cannot be opened.
         """
         from endcap.drawing.draw import draw_detections
-        from endcap.drawing.sources import open_for_drawing
+        from endcap.drawing.pictures import open_for_drawing
 
         with open_for_drawing(image) as picture:
             return draw_detections(picture, self, labels, upright=upright, within=within)

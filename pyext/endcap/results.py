@@ -214,7 +214,7 @@ class ImageResult:
             OSError: A file that cannot be opened.
         """
         from endcap.drawing.draw import draw_result
-        from endcap.drawing.sources import open_for_drawing
+        from endcap.drawing.pictures import open_for_drawing
 
         if not self.ok:
             raise InvalidArgumentError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, oriented, read_oriented_size
+from endcap.drawing.pictures import NOT_A_PICTURE, open_picture, oriented, read_oriented_size
 from endcap.triton.labels import parse_labels, read_labels
 from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
 from tests.support import jpegs

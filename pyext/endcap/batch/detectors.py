@@ -14,7 +14,7 @@ from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, ImageRow, to_table
 from endcap.batch.storage import BatchError
 from endcap.client import ConnectionOptions, DetectionClient
-from endcap.drawing.orientation import read_oriented_size
+from endcap.drawing.pictures import read_oriented_size
 from endcap.errors import InvalidArgumentError
 from endcap.results import ImageResult, Task
 

@@ -13,7 +13,7 @@ from endcap.cli.console import count, describe_error
 from endcap.cli.files import MADE_BY, make_folder
 from endcap.detections import Mask
 from endcap.drawing.draw import draw_result, mask_fits
-from endcap.drawing.orientation import NOT_A_PICTURE, open_picture, read_oriented_size
+from endcap.drawing.pictures import NOT_A_PICTURE, open_picture, read_oriented_size
 from endcap.results import ImageResult
 
 _QUALITY = 90

@@ -21,7 +21,7 @@ from endcap._coco import CocoImage, coco_document, json_lines
 from endcap._files import whole_text_file
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
 from endcap.detections import ROW_COLUMNS, ClassScore, Detection, class_name
-from endcap.drawing.orientation import read_oriented_size
+from endcap.drawing.pictures import read_oriented_size
 from endcap.results import ImageResult, Task
 
 

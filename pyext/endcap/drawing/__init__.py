@@ -1,8 +1,7 @@
 """Pictures with what was detected in them. Needs Pillow.
 
 `draw` draws one result, with `labels`; `trails` the frames of a video, with the ways of tracks;
-`sources` opens the images that callers hold; `orientation` opens a picture and applies its EXIF
-orientation as the core does.
+`pictures` opens the images that callers hold, and applies their EXIF orientation as the core does.
 """
 
 from endcap.drawing.draw import (

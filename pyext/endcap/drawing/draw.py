@@ -20,7 +20,7 @@ from endcap.drawing.labels import (
     label_size,
     place_labels,
 )
-from endcap.drawing.orientation import oriented
+from endcap.drawing.pictures import oriented
 from endcap.masks import decode_rle
 from endcap.results import ImageResult
 

@@ -17,8 +17,7 @@ from endcap.drawing.draw import (
     draw_result,
     readable_scale,
 )
-from endcap.drawing.orientation import oriented
-from endcap.drawing.sources import open_for_drawing
+from endcap.drawing.pictures import open_for_drawing, oriented
 from endcap.results import ImageResult
 
 _MAX_COORDINATE = 1e4  # pixels outside of the picture, where Pillow's lines still are right

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import endcap
-from endcap.drawing.orientation import open_picture, oriented, read_oriented_size
+from endcap.drawing.pictures import open_picture, oriented, read_oriented_size
 from tests.support import bad_jpegs, jpegs
 
 HEIGHT, WIDTH = 16, 24
