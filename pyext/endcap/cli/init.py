@@ -19,7 +19,7 @@ from endcap.cli.options import command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.preprocess import presets
 from endcap.repository.head_families import readable_families
-from endcap.repository.options import InitOptions, PreprocessBackend, Runtime
+from endcap.repository.options import InitOptions
 from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.writing import check_target, write_repository
 
@@ -170,7 +170,7 @@ def _report(plan: Plan, output: Path) -> None:
     names = plan.names
     models = ", ".join(names.all)
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
-    if plan.options.runtime is Runtime.tensorrt:
+    if plan.options.runtime == "tensorrt":
         _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
     if plan.batch_advice:
         say(
@@ -178,11 +178,11 @@ def _report(plan: Plan, output: Path) -> None:
             f"{plan.options.max_batch}; {plan.batch_advice}"
         )
     folder = shlex.quote(f"./{output}" if str(output).startswith("-") else str(output))
-    first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""
-    if plan.options.runtime is Runtime.endcap_onnx:
+    first = "endcap dali build, then " if plan.options.preprocess == "dali" else ""
+    if plan.options.runtime == "endcap_onnx":
         _print(console, f"Next: {first}endcap serve {folder}")
     else:
-        needed = f"with a server that has the backend {plan.options.runtime.value}"
+        needed = f"with a server that has the backend {plan.options.runtime}"
         _print(console, f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}")
     _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
 

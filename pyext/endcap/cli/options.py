@@ -7,7 +7,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -15,7 +14,7 @@ import typer
 
 from endcap.cli.console import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.client import ClientArguments, ConnectionOptions, Tls
-from endcap.client.options import Protocol
+from endcap.client.options import Protocol, SharedMemory
 from endcap.errors import InvalidArgumentError
 
 # The port follows from the protocol.
@@ -40,14 +39,6 @@ _VERBOSE = typer.Option("--verbose", "-v", help="Show tracebacks.")
 AsJson = Annotated[bool, in_output("Print JSON, not a table.", "--json")]
 
 
-class SharedMemory(str, Enum):
-    """Values of `--shm`."""
-
-    none = "none"
-    system = "system"
-    cuda = "cuda"
-
-
 @dataclass(frozen=True)
 class ServerOptions:
     """The server, and how a client sends requests to it."""
@@ -56,7 +47,7 @@ class ServerOptions:
     protocol: Protocol | None = None
     timeout: float = _CLIENT.timeout_s
     batch: int = _CLIENT.batch
-    shm: SharedMemory = SharedMemory.none
+    shm: SharedMemory = "none"
     region_bytes: int | None = None
     header: tuple[str, ...] = ()
     tls_ca: Path | None = None
@@ -69,7 +60,7 @@ class ServerOptions:
             self.url,
             protocol=self.protocol,
             batch=self.batch,
-            shared_memory=self.shm.value,
+            shared_memory=self.shm,
             region_bytes=self.region_bytes,
             options=ConnectionOptions(
                 timeout_s=self.timeout,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from endcap.errors import InvalidArgumentError
 
@@ -49,37 +49,21 @@ def row_places(columns: str) -> tuple[tuple[int, ...], int]:
     return tuple(places), len(parts)
 
 
-class Runtime(str, Enum):
-    """What runs the network."""
-
-    endcap_onnx = "endcap_onnx"  # ONNX Runtime in endcap's backend
-    onnxruntime = "onnxruntime"
-    tensorrt = "tensorrt"
-    openvino = "openvino"
-
-
-class PostprocessBackend(str, Enum):
-    """What postprocess runs in: a compiled backend, or a Python-backend model on the same core."""
-
-    cpp = "cpp"
-    python = "python"
-
-
-class PreprocessBackend(str, Enum):
-    """What preprocess runs in; DALI in a Python-backend model, or in NVIDIA's DALI backend."""
-
-    cpp = "cpp"
-    python = "python"
-    dali = "dali"
+# What runs the network; endcap_onnx is ONNX Runtime in endcap's backend.
+Runtime: TypeAlias = Literal["endcap_onnx", "onnxruntime", "tensorrt", "openvino"]
+# What the stages run in: a compiled backend, a Python-backend model on the same core, or DALI in a
+# Python-backend model or in NVIDIA's DALI backend.
+PreprocessBackend: TypeAlias = Literal["cpp", "python", "dali"]
+PostprocessBackend: TypeAlias = Literal["cpp", "python"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
     """Options of `endcap init`; what is None is recognised from the network."""
 
-    runtime: Runtime = Runtime.endcap_onnx
-    preprocess: PreprocessBackend = PreprocessBackend.cpp
-    postprocess: PostprocessBackend = PostprocessBackend.cpp
+    runtime: Runtime = "endcap_onnx"
+    preprocess: PreprocessBackend = "cpp"
+    postprocess: PostprocessBackend = "cpp"
     head: str | None = None
     preset: str | None = None
     size: tuple[int, int] | None = None

@@ -25,9 +25,6 @@ from endcap.repository.options import (
     AS_GIVEN,
     Decision,
     InitOptions,
-    PostprocessBackend,
-    PreprocessBackend,
-    Runtime,
     decided_values,
 )
 from endcap.repository.stage_parameters import ClassNames, choose_parameters
@@ -138,9 +135,9 @@ class Plan:
         """The backends of endcap that the models run in, by model."""
         names, options = self.names, self.options
         needed = {
-            names.preprocess: ("preprocess", options.preprocess is PreprocessBackend.cpp),
-            names.network: ("onnx", self.options.runtime is Runtime.endcap_onnx),
-            names.postprocess: ("postprocess", options.postprocess is PostprocessBackend.cpp),
+            names.preprocess: ("preprocess", options.preprocess == "cpp"),
+            names.network: ("onnx", self.options.runtime == "endcap_onnx"),
+            names.postprocess: ("postprocess", options.postprocess == "cpp"),
         }
         return {
             model: f"endcap_{stage}"
@@ -175,9 +172,9 @@ class Plan:
             yield SummaryRow("begins with", str(image.normalization), reason)
         for name, decision in {**self.preprocess, **self.postprocess}.items():
             yield SummaryRow(name, decision.value, decision.reason)
-        is_default = self.options.runtime is Runtime.endcap_onnx
+        is_default = self.options.runtime == "endcap_onnx"
         reason = "ONNX Runtime inside the server, no Python" if is_default else AS_GIVEN
-        yield SummaryRow("runtime", self.options.runtime.value, reason)
+        yield SummaryRow("runtime", self.options.runtime, reason)
         if self.has_postprocess:
             names = self.classes.names or ("none",)
             shown = ", ".join(names[:3]) + (f", ... {names[-1]}" if len(names) > 3 else "")
@@ -329,7 +326,7 @@ def _try(network: OnnxFile, image: NetworkInput, options: InitOptions) -> tuple[
     try:
         trial = try_network(network, image, options, in_batch=batch > 1)
     except UnknownOperatorError:
-        if options.runtime is not Runtime.tensorrt:
+        if options.runtime != "tensorrt":
             raise
         return Trial(declared_outputs(network)), batch, reason
     return (trial, 1, trial.one_image) if trial.one_image else (trial, batch, reason)
@@ -369,7 +366,7 @@ def _refuse_settings(options: InitOptions) -> None:
     stages = "neither preprocess nor postprocess"
     if options.head == NO_HEAD:
         stages = "there is no postprocess with --head none, and nothing else"
-        if options.labels or options.num_classes or options.postprocess.value != "cpp":
+        if options.labels or options.num_classes or options.postprocess != "cpp":
             raise InvalidArgumentError(
                 "--labels, --num-classes and --postprocess are for postprocess, and --head none "
                 "writes none; leave them out"

@@ -17,7 +17,7 @@ from endcap._files import refuse_foreign_link, whole_folder
 from endcap._pip_commands import import_extra
 from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError
-from endcap.repository.options import PreprocessBackend, Runtime, decided_values
+from endcap.repository.options import decided_values
 from endcap.repository.plan import Plan
 from endcap.triton.installation import find_our_backends
 from endcap.triton.model_contract import postprocess_contract, preprocess_contract
@@ -103,11 +103,11 @@ def _make_files(plan: Plan, shipped: Path) -> dict[str, bytes]:
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
-    if plan.options.preprocess is PreprocessBackend.dali:  # whose backend takes it unmodified
+    if plan.options.preprocess == "dali":  # whose backend takes it unmodified
         contents[f"{names.preprocess}/warmup/picture.jpg"] = encoded
     for model, stage in (
-        (names.preprocess, f"preprocess_{plan.options.preprocess.value}"),
-        (names.postprocess, f"postprocess_{plan.options.postprocess.value}"),
+        (names.preprocess, f"preprocess_{plan.options.preprocess}"),
+        (names.postprocess, f"postprocess_{plan.options.postprocess}"),
     ):
         if model and not stage.endswith("_cpp"):
             contents[f"{model}/1/model.py"] = (shipped / stage / "1" / "model.py").read_bytes()
@@ -140,7 +140,7 @@ def _find_copies(plan: Plan) -> dict[str, Path]:
 
 def _place_in_network(plan: Plan, name: str) -> str:
     """Return the path in the repository of a file that belongs to the network itself."""
-    version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
+    version = "1/" if plan.options.runtime != "tensorrt" else ""
     return f"{plan.names.network}/{version}{name}"
 
 
@@ -182,7 +182,7 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
     if plan.has_postprocess:
         templates[f"{names.postprocess}/config.pbtxt"] = "postprocess.config.pbtxt.j2"
     texts = [(path, template, context) for path, template in templates.items()]
-    if plan.options.preprocess is PreprocessBackend.dali:
+    if plan.options.preprocess == "dali":
         there = {**context, "encoded": _ENCODED_BYTES, "in_dali_backend": True}
         in_backend = {
             f"{names.preprocess}/1/dali.py": "dali.py.j2",
@@ -224,7 +224,7 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
         "plan": plan,
         "names": plan.names,
         "options": plan.options,
-        "runtime": plan.options.runtime.value,
+        "runtime": plan.options.runtime,
         "results_text": results if plan.has_postprocess else "the network's outputs",
         "encoded": preprocess_contract({}).inputs[0],
         "has_whole_shapes": whole,
@@ -261,7 +261,7 @@ def _declare_outputs(plan: Plan, *, whole: bool) -> list[TensorSpec]:
 
     endcap's backend takes both, and its config is to be one for the other.
     """
-    leaves_open = plan.options.runtime in (Runtime.endcap_onnx, Runtime.onnxruntime)
+    leaves_open = plan.options.runtime in ("endcap_onnx", "onnxruntime")
     declared = []
     for spec, output in zip(plan.served, plan.head.inputs.values(), strict=True):
         free = zip(spec.dims, output.is_dynamic[1:], strict=True)

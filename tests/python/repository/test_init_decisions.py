@@ -13,7 +13,7 @@ import pytest
 import endcap
 from endcap.errors import InvalidArgumentError
 from endcap.repository.onnx_file import read_metadata
-from endcap.repository.options import InitOptions, Runtime, decided_values
+from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import make_plan
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
@@ -154,7 +154,7 @@ def test_boxes_that_are_no_corners(tmp_path: Path) -> None:
 
 def test_operators_of_tensorrt_are_not_run(tmp_path: Path) -> None:
     model = odd.write_plugin(tmp_path / "model.onnx")
-    options = InitOptions(runtime=Runtime.tensorrt, num_classes=6, preset="ultralytics")
+    options = InitOptions(runtime="tensorrt", num_classes=6, preset="ultralytics")
     plan = make_plan(model, options, tmp_path)
     assert plan.head.family == "efficient_nms"
     assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
