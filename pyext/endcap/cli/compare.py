@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from rich.table import Table
 
-from endcap._coco import json_lines
+from endcap.cli.coco import json_lines
 from endcap.cli.console import count, printable
 from endcap.cli.report import write_table
 from endcap.client import ImageResult

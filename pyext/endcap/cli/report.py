@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +16,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from endcap._coco import CocoImage, coco_document, json_lines
 from endcap._files import whole_text_file
+from endcap.cli.coco import as_coco, json_lines
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
 from endcap.detections import ROW_COLUMNS, ClassScore, Detection, class_name
-from endcap.drawing.pictures import read_oriented_size
 from endcap.results import ImageResult, Task
 
 
@@ -109,29 +107,6 @@ def csv_cell(value: object) -> object:
     """Return a value as a cell, behind an apostrophe where spreadsheets would take a formula."""
     is_formula = isinstance(value, str) and value.startswith(_FORMULAS)
     return f"'{value}" if is_formula else value
-
-
-def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
-    """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
-
-    A category's id is class_id + 1; the classes of `labels` are listed, and those of the results.
-    Width and height are those of the image that boxes refer to, read from the file's header; 0
-    where it cannot be read. A failed image is listed with its status, without annotations. An
-    annotation's `area` is its box's; `bbox` encloses a rotated box, whose corners are the
-    `segmentation`. A mask is the segmentation where it has the image's size.
-    `file_name` starts from the folder that all images lie in, as `endcap evaluate` takes it.
-    """
-    folders = [os.path.abspath(Path(each.image).parent) for each in results]
-    images = [
-        CocoImage(
-            os.path.relpath(each.image, os.path.commonpath(folders)),
-            each.status,
-            read_oriented_size(Path(each.image), upright=each.upright) or (0, 0),
-            list(each.detections),
-        )
-        for each in results
-    ]
-    return coco_document(images, labels)
 
 
 _INDENT = 2

@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 from pycocotools.coco import COCO
 
+from endcap.cli.coco import as_coco
 from endcap.cli.pictures import PictureFolder
-from endcap.cli.report import as_coco, as_csv, csv_cell, summary
+from endcap.cli.report import as_csv, csv_cell, summary
 from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.masks import encode_rle
 from tests.support.cli_runs import endcap, write_pictures

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap.detections import Detection
+from endcap.detections import Detection, class_name
 from endcap.drawing.draw import mask_fits
+from endcap.drawing.pictures import read_oriented_size
+from endcap.results import ImageResult
 
 Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes
 
@@ -17,44 +20,40 @@ Size = tuple[int, int]  # width, height of an image in pixels, in the orientatio
 _FIRST_ID = 1
 
 
-@dataclass(frozen=True)
-class CocoImage:
-    """An image and its detections; its width and height are 0 where they are not known."""
+def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
+    """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
-    name: str
-    status: str
-    size: Size
-    detections: Sequence[Detection]
-
-
-def coco_document(images: Sequence[CocoImage], labels: Sequence[str] | None) -> str:
-    """Return one JSON object, each image and annotation on its line.
-
-    A category's id is class_id + 1; the classes of `labels` are listed, and those of detections.
+    Each image and annotation is on its line. A category's id is class_id + 1; the classes of
+    `labels` are listed, and those of the results. Width and height are those of the image that
+    boxes refer to, read from the file's header; 0 where it cannot be read. A failed image is listed
+    with its status, without annotations. `file_name` starts from the folder that all images lie in,
+    as `endcap evaluate` takes it.
     """
+    folders = [os.path.abspath(Path(each.image).parent) for each in results]
     names = dict(enumerate(labels or ()))
+    images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for number, image in enumerate(images, _FIRST_ID):
-        for each in image.detections:
-            names.setdefault(each.class_id, each.label or f"class {each.class_id}")
-            annotations.append(_annotation(each, number, len(annotations) + _FIRST_ID, image.size))
-    rows = [
-        {
-            "id": number,
-            "file_name": image.name,
-            "width": image.size[0],
-            "height": image.size[1],
-            "status": image.status,
-        }
-        for number, image in enumerate(images, _FIRST_ID)
-    ]
+    for number, result in enumerate(results, _FIRST_ID):
+        size = read_oriented_size(Path(result.image), upright=result.upright) or (0, 0)
+        images.append(
+            {
+                "id": number,
+                "file_name": os.path.relpath(result.image, os.path.commonpath(folders)),
+                "width": size[0],
+                "height": size[1],
+                "status": result.status,
+            }
+        )
+        for each in result.detections:
+            names.setdefault(each.class_id, class_name(each.class_id, each.label))
+            annotations.append(_annotate(each, number, len(annotations) + _FIRST_ID, size))
     categories = [
         {"id": class_id + _FIRST_ID, "name": name, "supercategory": ""}
         for class_id, name in sorted(names.items())
     ]
     parts = {
         "info": json.dumps({"description": "detections by endcap", "version": endcap.__version__}),
-        "images": json_lines(rows),
+        "images": json_lines(images),
         "categories": json_lines(categories),
         "annotations": json_lines(annotations),
     }
@@ -68,7 +67,7 @@ def json_lines(rows: Sequence[dict[str, Any]]) -> str:
     return "[\n" + ",\n".join(json.dumps(row, allow_nan=False) for row in rows) + "\n]"
 
 
-def _annotation(detection: Detection, image: int, number: int, size: Size) -> dict[str, Any]:
+def _annotate(detection: Detection, image: int, number: int, size: Size) -> dict[str, Any]:
     """Return an entry of `annotations`.
 
     Its `area` is its box's; `bbox` encloses a rotated box, whose corners are the `segmentation`. A
@@ -90,11 +89,11 @@ def _annotation(detection: Detection, image: int, number: int, size: Size) -> di
         "area": (x2 - x1) * (y2 - y1),
         "iscrowd": 0,
         "score": detection.score,
-        **_extras(detection, size),
+        **_read_extras(detection, size),
     }
 
 
-def _extras(detection: Detection, size: Size) -> dict[str, Any]:
+def _read_extras(detection: Detection, size: Size) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if detection.mask is not None and mask_fits(detection.mask, size):
         extras["segmentation"] = detection.mask
