@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -54,7 +55,9 @@ def nms(
         CudaError: the device cannot be used, or a CUDA call failed.
         OutOfMemoryError: the host's, or the device's.
     """
-    return _run(boxes, scores, None, iou_threshold, device, stream)
+    threshold = min(_require_threshold(iou_threshold), 1.0)
+    arguments = (boxes, scores, None, 4, device, stream)
+    return _run(_core.nms, _core.nms_cuda, *arguments, threshold)
 
 
 def batched_nms(
@@ -83,26 +86,9 @@ def batched_nms(
     Raises:
         InvalidArgumentError, CudaError, OutOfMemoryError: as nms.
     """
-    return _run(boxes, scores, class_ids, iou_threshold, device, stream)
-
-
-def _run(
-    boxes: Array,
-    scores: Array,
-    class_ids: Array | None,
-    iou_threshold: float,
-    device: str | None,
-    stream: object,
-) -> Any:
-    threshold = _require_threshold(iou_threshold)
-    device_id = _device_to_use(boxes, device)
-    if device_id is None:
-        refuse_stream(stream)
-        return _core.nms(*_host_boxes(boxes, scores, class_ids, 4), min(threshold, 1.0))
-    target = cuda_target(device_id, stream)
-    taken = _cuda_boxes(boxes, scores, class_ids, 4, target)
-    work = (target.device_id, target.stream, target.stream_owner)
-    return CudaArray(_core.nms_cuda(*taken, min(threshold, 1.0), *work))
+    threshold = min(_require_threshold(iou_threshold), 1.0)
+    arguments = (boxes, scores, class_ids, 4, device, stream)
+    return _run(_core.nms, _core.nms_cuda, *arguments, threshold)
 
 
 def nms_rotated(
@@ -152,15 +138,32 @@ def nms_rotated(
     """
     threshold = _require_threshold(iou_threshold)
     limit = _to_limit(max_detections)
-    device_id = _device_to_use(boxes, device)
+    arguments = (boxes, scores, class_ids, 5, device, stream)
+    return _run(
+        _core.nms_rotated, _core.nms_rotated_cuda, *arguments, threshold, str(method), limit
+    )
+
+
+def _run(
+    on_host: Callable[..., Any],
+    on_gpu: Callable[..., Any],
+    boxes: Array,
+    scores: Array,
+    class_ids: Array | None,
+    columns: int,
+    device: str | None,
+    stream: object,
+    *options: float | str,
+) -> Any:
+    """Suppress boxes of 4 or 5 columns on the given device, or where the boxes lie."""
+    device_id = device_of(boxes) if device is None else cuda_device(device)
     if device_id is None:
         refuse_stream(stream)
-        host = _host_boxes(boxes, scores, class_ids, 5)
-        return _core.nms_rotated(*host, threshold, str(method), limit)
+        return on_host(*_host_boxes(boxes, scores, class_ids, columns), *options)
     target = cuda_target(device_id, stream)
-    taken = _cuda_boxes(boxes, scores, class_ids, 5, target)
+    taken = _cuda_boxes(boxes, scores, class_ids, columns, target)
     work = (target.device_id, target.stream, target.stream_owner)
-    return CudaArray(_core.nms_rotated_cuda(*taken, threshold, str(method), limit, *work))
+    return CudaArray(on_gpu(*taken, *options, *work))
 
 
 def rotated_iou(
@@ -208,20 +211,12 @@ def _to_boxes(boxes: Array, name: str) -> npt.NDArray[np.float32]:
 def _to_limit(max_detections: int | None) -> int:
     if max_detections is None:
         return -1
-    if isinstance(max_detections, bool) or not isinstance(max_detections, (int, np.integer)):
+    is_whole = isinstance(max_detections, (int, np.integer))
+    if isinstance(max_detections, bool) or not is_whole or max_detections < 0:
         raise InvalidArgumentError(
             f"max_detections is {max_detections!r}: give a whole number from 0 on, or None"
         )
-    if max_detections < 0:
-        raise InvalidArgumentError(
-            f"max_detections is {max_detections}: give a whole number from 0 on, or None"
-        )
     return min(int(max_detections), np.iinfo(np.int64).max)
-
-
-def _device_to_use(boxes: Array, device: str | None) -> int | None:
-    """Return the number of the GPU that a call is for, None for the CPU."""
-    return device_of(boxes) if device is None else cuda_device(device)
 
 
 def _require_threshold(iou_threshold: object) -> float:
