@@ -60,7 +60,7 @@ def to_array(values: npt.ArrayLike, dtype: type[np.generic], name: str) -> npt.N
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"{name} is no array of numbers ({error})") from error
+        raise InvalidArgumentError(f"{name} is not an array of numbers ({error})") from error
     kinds = "iu" if np.issubdtype(dtype, np.integer) else "fiu"
     if array.dtype.kind not in kinds and array.size > 0:
         raise InvalidArgumentError(f"{name} is {array.dtype}: give {np.dtype(dtype)}")

@@ -67,7 +67,7 @@ def open_image(image: Image, pixel_format: str, limits: SizeLimits) -> Image:
                 "urllib.request.urlopen(image).read()"
             )
         if path.exists() and not path.is_file():  # a pipe may never end
-            raise InvalidArgumentError(f"{path} is no file: give the path of an image")
+            raise InvalidArgumentError(f"{path} is not a file: give the path of an image")
         with path.open("rb") as file:
             return file.read(limits.max_bytes + 1)
     if not is_pillow(image):

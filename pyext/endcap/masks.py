@@ -46,7 +46,7 @@ def decode_rle(
 
     Args:
         rle: COCO's compressed ``counts``, as encode_rle or pycocotools writes them.
-        size: height and width of the mask, as in the ``size`` beside such counts.
+        size: height and width of the mask, as in the ``size`` next to such counts.
 
     Returns:
         bool [H, W], True inside. In memory the columns lie one after the other.

@@ -130,7 +130,7 @@ class PreprocessParameters(DecodeParameters, total=False):
 
 
 class HeadParameters(TypedDict, total=False):
-    """What `box_decode` takes by name, beside the number of classes."""
+    """What `box_decode` takes by name, in addition to the number of classes."""
 
     score_threshold: float | None
     score_thresholds: Sequence[float] | str | None
@@ -156,7 +156,7 @@ class HeadParameters(TypedDict, total=False):
 
 
 class PostprocessParameters(HeadParameters, total=False):
-    """What `Postprocessor` takes by name, beside head and number of classes."""
+    """What `Postprocessor` takes by name, in addition to head and number of classes."""
 
     iou_threshold: float | None
     max_detections: int | None

@@ -267,7 +267,7 @@ def _make_detections(values: dict[str, Any]) -> Detections:
 def _output_tensors(
     outputs: Specs, count: int, target: Target, with_packed_masks: bool
 ) -> list[_core.CudaTensor | None]:
-    # Masks have memory of their own: they are large, and the rest may be kept for longer.
+    # Masks have separate memory: they are large, and the rest may be kept for longer.
     small = [(name, dtype, shape) for name, dtype, shape in outputs if name != _MASKS]
     arrays = _cuda_input.empty_arrays(
         [((count, *shape), dtype) for _, dtype, shape in small], target

@@ -226,7 +226,7 @@ class ImageResult:
             )
         if image is None and not Path(self.image).is_file():
             raise InvalidArgumentError(
-                f"{self.image} is no file: give the image, result.draw(image)"
+                f"{self.image} is not a file: give the image, as in result.draw(image)"
             )
         with open_for_drawing(self.image if image is None else image) as picture:
             return draw_result(picture, self, labels, within=within)

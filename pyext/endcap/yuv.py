@@ -57,8 +57,7 @@ class YuvImage:
         has the tag Cnv12, which other programs do not read.
 
         Raises:
-            InvalidArgumentError: planes that do not fit together, that are no uint8, or that lie on
-                a GPU.
+            InvalidArgumentError: planes that do not fit together, are not uint8, or lie on a GPU.
         """
         luma, *chroma = (_to_host_plane(plane) for plane in self.planes)
         if self.layout == "nv12" and not chroma:

@@ -109,7 +109,7 @@ def test_what_cannot_be_loaded_is_refused(
     assert "No such file" in absent
     assert "does not hold endcap's DALI operators" in text
     assert damaged.startswith(f"{tmp_path / 'damaged.so'} cannot be loaded (")
-    assert damaged.endswith("build it anew with `endcap dali build --force`")
+    assert damaged.endswith("build it again with `endcap dali build --force`")
     assert other.startswith(f"{copy} was built for DALI 9")
 
 

@@ -244,7 +244,7 @@ def test_a_frame_that_fails_has_its_status_and_the_video_goes_on(server: Running
         ({"encoded": b""}, "input 'encoded' has no bytes"),
         (
             {"encoded": CLIP, "options": b'{"evry": 2}'},
-            "there is no option 'evry'; give rate, every",
+            "option 'evry' does not exist; give rate, every",
         ),
     ],
 )

@@ -137,7 +137,7 @@ def pack(
     target = output or (None if models else Path(_ARCHIVE))
     if output is None and target is not None and os.path.lexists(target):
         raise InvalidArgumentError(
-            f"{target} is there already; name the archive by --output, which replaces a file"
+            f"{target} exists already; name the archive by --output, which replaces a file"
         )
     limit = find_numpy_limit(options.python, real=real, tritonserver=tritonserver)
     name = _archive_name(output)

@@ -93,7 +93,7 @@ def refuse_foreign(targets: Iterable[Path], *, advice: str) -> None:
     for target in targets:
         if target.exists() and MADE_BY.encode() not in _first_bytes(target):
             raise InvalidArgumentError(
-                f"{target} is there already, and endcap has not made it: move it away, or {advice}"
+                f"{target} exists and was not created by endcap; move it away, or {advice}"
             )
 
 

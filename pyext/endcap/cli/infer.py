@@ -117,7 +117,7 @@ def infer(
 
     --compare prints for each image the numbers of results of the server and of the reference, how
     many match (the same class and, for boxes, an IoU above 0.5, best score first), and the largest
-    difference of a box edge, in pixels, and of a score. Differences are no failure.
+    difference of a box edge, in pixels, and of a score. Differences are not a failure.
     """
     with contextlib.ExitStack() as until_reported:  # closing the client does not delay the report
         videos = find_videos(images, recursive=recursive)

@@ -77,7 +77,7 @@ def infer_videos(
         connect: Returns the client.
         inputs: The videos.
         options: What is done with them.
-        read: Files that are read beside them, and not written to.
+        read: Files that are also read, and not written to.
 
     Raises:
         InvalidArgumentError: Options that do not fit the videos or the model, or a file that cannot

@@ -55,7 +55,7 @@ class ServerOptions:
     def client_arguments(
         self, *, retries: int = ConnectionOptions.retries, **others: Any
     ) -> ClientArguments:
-        """Return the arguments of a client, with those that the command has beside these."""
+        """Return the arguments of a client, with those that the command has in addition."""
         return ClientArguments(
             self.url,
             protocol=self.protocol,

@@ -94,7 +94,7 @@ def _broken(error: Exception) -> DaliError:
 
 LIBRARY_NAME = "libendcap_dali.so"
 CORE_NAME = "libendcap_c.so"
-# What a copy of the operators' library has beside it; the last one is there in builds for GPUs.
+# What a copy of the operators' library has next to it; the last one is there in builds for GPUs.
 NEIGHBOUR_NAMES = (
     CORE_NAME,
     *(f"libendcap_{name}.so" for name in ("jpeg", "png", "webp", "gif", "cuda")),

@@ -87,7 +87,7 @@ def _load_once(path: Path | str | None) -> Path:
         plugin_manager.load_library(str(library))
     except RuntimeError as error:
         raise DaliError(
-            f"{library} cannot be loaded ({_first_line(error)}); build it anew with "
+            f"{library} cannot be loaded ({_first_line(error)}); build it again with "
             "`endcap dali build --force`"
         ) from error
     return library

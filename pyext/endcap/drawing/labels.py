@@ -43,7 +43,7 @@ _told: set[str] = set()  # characters that a warning has named
 
 @dataclass(frozen=True)
 class Label:
-    """box: x1, y1, x2, y2 in pixels of the drawn picture, of what the label stands beside."""
+    """box: x1, y1, x2, y2 in pixels of the drawn picture, of what the label stands next to."""
 
     box: tuple[int, int, int, int]
     caption: str

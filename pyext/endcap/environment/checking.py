@@ -81,12 +81,12 @@ def find_numpy_limit(
     except EndcapError:
         if tritonserver is not None:
             raise
-        return NumpyLimit("<2", "no server was found whose stub would say; name one by --real")
+        return NumpyLimit("<2", "no server was found whose stub would show it; name one by --real")
     stub, description = find_real_stub(server, python, real)
     if description.takes_numpy_2:
-        return NumpyLimit("", f"the stub {stub} goes with any NumPy")
+        return NumpyLimit("", f"the stub {stub} supports any NumPy")
     if description.takes_numpy_2 is None:
-        return NumpyLimit("<2", f"the stub {stub} does not say what it goes with")
+        return NumpyLimit("<2", f"the stub {stub} does not show which it supports")
     return NumpyLimit("<2", f"with a later one the stub {stub} returns empty tensors")
 
 

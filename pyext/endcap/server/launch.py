@@ -111,7 +111,9 @@ class TritonServer:
     def start(self) -> None:
         """Start the server and return when all its models are ready."""
         if self._process is not None:
-            raise ServerError(f"this server already runs as process {self._process.pid}")
+            raise ServerError(
+                f"this server already runs as process {self._process.pid}; stop it first"
+            )
         self._started_by = os.getpid()
         atexit.register(self.stop)
         try:
@@ -150,7 +152,7 @@ class TritonServer:
         """Return the models that the server has loaded, by name.
 
         Raises:
-            ServerError: The server does not say them.
+            ServerError: They cannot be listed.
         """
         # Of the statistics, as the repository's index is closed.
         try:
@@ -159,7 +161,7 @@ class TritonServer:
         except OSError as error:
             self.check_alive()
             raise ServerError(
-                f"the server does not say which models it has ({error}); its last log lines: "
+                f"the models of the server cannot be listed ({error}); its last log lines: "
                 f"{self._running().summarise_log()}"
             ) from error
         return sorted(LoadedModel(each["name"], each["version"]) for each in models)
@@ -182,7 +184,7 @@ class TritonServer:
             scratch = Path(tempfile.mkdtemp(prefix="endcap-serve-"))
         except OSError as error:
             raise ServerError(
-                f"no temporary folder can be made ({error.strerror}); set TMPDIR to a folder that "
+                f"cannot create a temporary folder ({error.strerror}); set TMPDIR to a folder that "
                 "you may write to"
             ) from error
         # Not a TemporaryDirectory: a fork of this process would remove it at its exit.

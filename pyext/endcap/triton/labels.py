@@ -77,7 +77,7 @@ def parse_labels(text: str) -> list[str]:
 
     Args:
         text: Names with commas between, or a JSON list of texts, which begins with `[`, where a
-            name has a comma in it. Raises InvalidArgumentError for a list that is none.
+            name has a comma in it. Raises InvalidArgumentError for another one.
     """
     text = text.strip()
     if not text.startswith("["):

@@ -109,7 +109,7 @@ def read_video_options(text: bytes | str | None) -> VideoOptions:
     for name, value in given.items():
         if name not in _OPTIONS:
             raise InvalidArgumentError(
-                f"there is no option '{name[:100]}'; give {', '.join(_OPTIONS)}"
+                f"option '{name[:100]}' does not exist; give {', '.join(_OPTIONS)}"
             )
         types, is_allowed, expected = _OPTIONS[name]
         if type(value) not in types or not is_allowed(value):

@@ -114,7 +114,7 @@ def _file(path: Path) -> Source:
     if not path.exists():
         raise FileNotFoundError(2, os.strerror(2), str(path))
     if not path.is_file():
-        raise InvalidArgumentError(f"{path} is no file: give the path of a video")
+        raise InvalidArgumentError(f"{path} is not a file: give the path of a video")
     # With the protocol in front no part of a name means anything to FFmpeg.
     return Source(str(path), f"file:{path.absolute()}", None, "file", _CONTAINERS, False, False)
 
@@ -261,7 +261,7 @@ def _describe_failure(av: Any, error: Exception) -> str:
     text = str(getattr(error, "strerror", None) or error)
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, ValueError)):
         return (
-            f"it is empty, damaged at its beginning, or no video that is read here ({text}); give "
-            "a file such as MP4, MKV, WebM, AVI or MPEG-TS, whole"
+            f"it is empty, damaged at its beginning, or not a video of a supported format "
+            f"({text}); give a whole file such as MP4, MKV, WebM, AVI or MPEG-TS"
         )
     return text

@@ -38,7 +38,7 @@ _FRAGMENTED_OPTIONS = {
 class VideoWriter:
     """Writes pictures with their times to an MP4 file that browsers play.
 
-    The video is H.264 (yuv420p, BT.709, limited range). It is a temporary file beside `path` until
+    The video is H.264 (yuv420p, BT.709, limited range). It is a temporary file next to `path` until
     the writer is closed, and replaces `path` then. A `with` block closes it however it ends, so
     that a video that was interrupted plays until there. Without any picture no file is written. Not
     thread-safe.

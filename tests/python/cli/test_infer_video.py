@@ -135,9 +135,9 @@ def test_only_annotated_videos_of_endcap_are_replaced(clip: Path, tmp_path: Path
     damaged = tmp_path / "damaged.mp4"
     for content in (ours.read_bytes()[:40], b"\xff\xff\xff\xffftyp", b"\0\0\0\x10ftyp"):
         damaged.write_bytes(content)
-        with pytest.raises(InvalidArgumentError, match="endcap has not made it"):
+        with pytest.raises(InvalidArgumentError, match="was not created by endcap"):
             refuse_foreign([damaged], advice="")
-    with pytest.raises(InvalidArgumentError, match="endcap has not made it"):
+    with pytest.raises(InvalidArgumentError, match="was not created by endcap"):
         refuse_foreign([clip], advice="")
 
 
@@ -147,7 +147,7 @@ def test_a_file_of_the_users_is_not_replaced(clip: Path, tmp_path: Path) -> None
     link = tmp_path / "link.mp4"
     link.symlink_to(recording)
     for target, message in (
-        (recording, "endcap has not made it"),
+        (recording, "was not created by endcap"),
         (link, "is a symbolic link, which is not written to"),
     ):
         result = endcap("infer", clip, "--draw", target, "--url", NO_SERVER)

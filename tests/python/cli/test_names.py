@@ -85,7 +85,7 @@ def test_pictures_replace_only_those_that_endcap_has_drawn(
     drawn.write_bytes((pictures / "b.jpg").read_bytes())  # the user's own, of that name
     done = endcap(*arguments, columns=200)
     assert done.exit_code == 2
-    assert f"{drawn} is there already, and endcap has not made it: move it away" in done.stderr
+    assert f"{drawn} exists and was not created by endcap; move it away" in done.stderr
     assert drawn.read_bytes() == (pictures / "b.jpg").read_bytes()
 
 

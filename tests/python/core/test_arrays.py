@@ -258,7 +258,7 @@ def test_a_file_beyond_the_limit_is_not_read_whole(tmp_path: Path) -> None:
 def test_paths_of_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "."):
-        with pytest.raises(InvalidArgumentError, match="is no file: give the path of an image"):
+        with pytest.raises(InvalidArgumentError, match="is not a file: give the path of an image"):
             endcap.preprocess(tmp_path / name)
     with pytest.raises(FileNotFoundError, match=r"missing\.jpg"):
         endcap.preprocess(tmp_path / "missing.jpg")

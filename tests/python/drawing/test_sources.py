@@ -85,7 +85,9 @@ def test_a_result_draws_its_own_file(photo: Path) -> None:
     with Image.open(photo) as opened:
         assert (np.asarray(classified.draw()) == np.asarray(draw_class(opened, best))).all()
     in_memory = ImageResult("image 0", "ok", detections(1))
-    with pytest.raises(endcap.InvalidArgumentError, match=r"image 0 is no file: .*draw\(image\)"):
+    with pytest.raises(
+        endcap.InvalidArgumentError, match=r"image 0 is not a file: .*draw\(image\)"
+    ):
         in_memory.draw()
     assert in_memory.draw(photo).size == (400, 300)
     with pytest.raises(endcap.InvalidArgumentError, match=r"failed .corrupt_image: bad.; look at"):

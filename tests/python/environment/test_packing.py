@@ -243,7 +243,7 @@ def test_a_name_that_was_not_given_replaces_nothing(
     archive = tmp_path / "environment.tar.gz"
     for make in (lambda: archive.symlink_to("victim"), lambda: archive.write_text("mine")):
         make()
-        assert_error_message(shop.pack(), "environment.tar.gz is there already", "by --output")
+        assert_error_message(shop.pack(), "environment.tar.gz exists already", "by --output")
         assert archive.read_text() in ("precious", "mine")
         archive.unlink()
     assert (tmp_path / "victim").read_text() == "precious"

@@ -104,7 +104,7 @@ def test_a_file_object_of_any_kind(clip: bytes) -> None:
     [
         ("nothing.mp4", FileNotFoundError, "nothing.mp4"),
         (Path("nothing.mp4"), FileNotFoundError, "nothing.mp4"),
-        (".", InvalidArgumentError, "is no file"),
+        (".", InvalidArgumentError, "is not a file"),
         (9_999, FileNotFoundError, "/dev/video9999"),
         ("/dev/video9999", FileNotFoundError, "/dev/video9999"),
         (-1, InvalidArgumentError, "camera's number"),
@@ -119,7 +119,7 @@ def test_a_file_object_of_any_kind(clip: bytes) -> None:
         ("concat:a.mp4|b.mp4", FileNotFoundError, "concat"),
         ("data:video/mp4;base64,AAAA", FileNotFoundError, "data"),
         (b"", VideoError, "it is empty"),
-        (b"no video at all " * 100, VideoError, "no video that is read here"),
+        (b"no video at all " * 100, VideoError, "not a video of a supported format"),
     ],
 )
 def test_sources_that_cannot_be_opened(
@@ -136,7 +136,7 @@ def test_a_file_without_video() -> None:
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), np.int16), "s16", "mono")
         frame.rate = 8000
         output.mux(stream.encode(frame))
-    with pytest.raises(VideoError, match="no video"):
+    with pytest.raises(VideoError, match="not a video"):
         VideoReader(file.getvalue())
     file = io.BytesIO()
     with av.open(file, "w", format="matroska") as output:
@@ -402,7 +402,7 @@ def test_files_do_not_lead_to_other_files(name: str, secret: Path) -> None:
         text = playlists(target)[name]
         Path(name).write_text(text, encoding="utf-8")
         for source in (name, text.encode(), io.BytesIO(text.encode())):
-            with pytest.raises(VideoError, match="no video that is read here"):
+            with pytest.raises(VideoError, match="not a video of a supported format"):
                 VideoReader(source, timeout_s=5)
 
 
