@@ -58,6 +58,15 @@ class StoredRows {
 ImageHeader ReadJpegHeader(std::span<const uint8_t> file, const DecodeLimits& limits,
                            Damaged damaged);
 
+// Returns the 8x8 blocks of all components of a JPEG; 0 where its header is damaged. Allocates
+// nothing.
+int64_t CountJpegBlocks(std::span<const uint8_t> file) noexcept;
+
+// Return the bytes of compressed pixels that are decoded: without texts, profiles, further frames
+// and what follows the last row. Throw as ReadHeader for a damaged header.
+int64_t CountPngBytes(std::span<const uint8_t> file);
+int64_t CountWebpBytes(std::span<const uint8_t> file);
+
 // By libpng. Source: PNG specification, third edition (W3C, 2025).
 ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& limits);
 void PngToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "common/fail.h"
-#include "decode/data_size.h"
 #include "decode/file_formats.h"
 #include "decode/jpeg_markers.h"
 

@@ -10,7 +10,6 @@
 
 #include "common/fail.h"
 #include "decode/byte_reader.h"
-#include "decode/data_size.h"
 #include "decode/file_formats.h"
 
 namespace endcap {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/select_implementation.h"
-#include "decode/data_size.h"
+#include "decode/file_formats.h"
 #include "endcap/decode.h"
 #include "endcap/error.h"
 #include "preprocess/cost_coefficients.h"

@@ -50,7 +50,7 @@ HEADERS: dict[tuple[str, str], str] = {
     ("csrc/preprocess", "csrc/cuda_library/kernel_table.h"): _TABLE,
     ("csrc/postprocess", "csrc/cuda_library/kernel_table.h"): _TABLE,
     ("csrc/preprocess", "csrc/decode/bands.h"): "rows of the decoder",
-    ("csrc/preprocess", "csrc/decode/data_size.h"): "what the predicted cost counts",
+    ("csrc/preprocess", "csrc/decode/file_formats.h"): "what the predicted cost counts",
     ("csrc/preprocess", "csrc/decode/planes.h"): "YCbCr planes for the CUDA preprocess",
     ("csrc/postprocess", "csrc/box_decode/families.h"): "the descriptor of a head family",
     ("csrc/postprocess", "csrc/box_decode/cuda/head_batch.h"): "heads as kernels read them",
