@@ -20,7 +20,7 @@ struct Failure {
 
   // Whether it is not the model's own failure and may pass: a composing model is not ready or
   // refuses more requests, or the server is ending.
-  bool IsUnavailable() const noexcept {
+  bool IsOfUnavailableModel() const noexcept {
     return has_own_context && code == TRITONSERVER_ERROR_UNAVAILABLE;
   }
 };

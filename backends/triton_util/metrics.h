@@ -75,7 +75,7 @@ class StageCounters {
 
   void CountImages(size_t images) noexcept { images_.Add(static_cast<double>(images)); }
   void CountFailure(ErrorCode reason) noexcept { failed_[static_cast<size_t>(reason)].Add(1); }
-  // See Failure::IsUnavailable.
+  // See Failure::IsOfUnavailableModel.
   void CountUnavailable() noexcept { unavailable_.Add(1); }
   void CountCancelled() noexcept { cancelled_.Add(1); }
   void CountSpill() noexcept { spills_.Add(1); }

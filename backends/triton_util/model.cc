@@ -61,7 +61,7 @@ void Model::SendError(PendingRequest& pending, const Failure& failure) noexcept 
 }
 
 void Model::FailRequest(PendingRequest& pending, const Failure& failure) noexcept {
-  if (failure.IsUnavailable()) {
+  if (failure.IsOfUnavailableModel()) {
     counters_.CountUnavailable();
   } else {
     counters_.CountFailure(failure.reason);

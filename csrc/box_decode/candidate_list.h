@@ -78,7 +78,7 @@ class CandidateList {
   // LowestLimit. A score that is not greater is not looked at.
   float threshold() const noexcept { return threshold_; }
 
-  // No score that is not greater than this can still become a candidate.
+  // Only a score greater than this can still become a candidate.
   float ScoreLimit() const noexcept;
 
   struct Label {

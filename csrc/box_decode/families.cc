@@ -230,7 +230,7 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
 
 #pragma GCC diagnostic pop
 
-constexpr bool HasEveryFamily() {
+constexpr bool AreFamiliesConsistent() {
   for (size_t i = 0; i < kFamilies.size(); ++i) {
     const HeadFamilyInfo& info = kFamilies[i];
     const bool decodes = info.scalar != nullptr && info.simd != nullptr;
@@ -253,8 +253,9 @@ constexpr bool HasEveryFamily() {
 }
 #ifndef __SANITIZE_ADDRESS__  // with UBSan GCC takes no address of a function for a constant
 static_assert(
-    HasEveryFamily(),
-    "a head family lacks its entry or its decode functions, or has anchors that nothing reads");
+    AreFamiliesConsistent(),
+    "a head family lacks its entry or its decode functions, or has extra values or anchors that "
+    "nothing reads");
 #endif
 
 constexpr std::array<std::string_view, kHeadFamilyCount> kNames = [] {
@@ -319,7 +320,7 @@ void FillClassLimits(const HeadParams& params, std::vector<float>& limits) {
   const bool has_threshold = !IsClassification(params.family) || params.ResolvedMultiLabel();
   const auto limit = [&](size_t id) {
     if (!has_threshold) return kLowestScore;
-    return FloatBelow(thresholds.empty() ? params.score_threshold : thresholds[id]);
+    return GreatestFloatAtMost(thresholds.empty() ? params.score_threshold : thresholds[id]);
   };
   limits.assign(count, std::numeric_limits<float>::infinity());
   for (const int id : params.classes) {
@@ -334,7 +335,7 @@ void FillClassLimits(const HeadParams& params, std::vector<float>& limits) {
 }
 
 float LowestLimit(const HeadParams& params, std::span<const float> limits) noexcept {
-  if (limits.empty()) return FloatBelow(params.score_threshold);
+  if (limits.empty()) return GreatestFloatAtMost(params.score_threshold);
   return *std::min_element(limits.begin(), limits.end());
 }
 

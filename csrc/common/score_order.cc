@@ -63,7 +63,7 @@ void SortKeys(std::vector<uint64_t>& keys, std::vector<uint64_t>& spare) {
   }
 }
 
-float FloatBelow(double limit) noexcept {
+float GreatestFloatAtMost(double limit) noexcept {
   const auto nearest = static_cast<float>(limit);
   if (static_cast<double>(nearest) <= limit) return nearest;
   return std::nextafterf(nearest, -std::numeric_limits<float>::infinity());

@@ -30,8 +30,8 @@ ENDCAP_HOST_DEVICE inline float KeyScore(uint64_t key) noexcept {
 void SortKeys(std::vector<uint64_t>& keys, std::vector<uint64_t>& spare);
 
 // The greatest float that is not greater than `limit`. For every float x, also an infinite one,
-// x > FloatBelow(limit) is then the same as double(x) > limit. `limit` is not NaN.
-float FloatBelow(double limit) noexcept;
+// x > GreatestFloatAtMost(limit) is then the same as double(x) > limit. `limit` is not NaN.
+float GreatestFloatAtMost(double limit) noexcept;
 
 // Gives memory back that a call of unusual size has left: what a thread keeps for its next call
 // stays below this, per vector.

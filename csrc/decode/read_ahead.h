@@ -25,8 +25,8 @@ class ReadAhead {
   void Begin(std::function<void(int)> step);
   // Lets the helper do steps below `end`.
   void Allow(int end);
-  // Returns when step `i` is done. Throws what it threw, or one before it. Where that takes as long
-  // as if the helper had lost its CPU in the middle of a step, it is the helper's last.
+  // Returns when step `i` is done. Throws what it threw, or one before it. A wait so long that the
+  // helper must have lost its CPU in the middle of a step gives it no more steps.
   void Require(int i);
   // Returns when the helper is at no step, and will do none. Also for a user that never began.
   void End() noexcept;

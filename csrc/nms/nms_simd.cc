@@ -20,8 +20,8 @@ struct Candidate {
 };
 
 // Whether a box of a chain suppresses the candidate: BoxIou > threshold, where `threshold` is
-// FloatBelow of the caller's. Max and Min are BoxIou's comparisons, also for NaN: the second
-// operand where they are not ordered.
+// GreatestFloatAtMost of the caller's. Max and Min are BoxIou's comparisons, also for NaN: the
+// second operand where they are not ordered.
 bool ChainSuppresses(const KeptBoxes& kept, uint32_t chain, const Candidate& candidate,
                      float threshold) {
   const hn::CappedTag<float, BoxBlock::kSize> d;
@@ -69,7 +69,7 @@ bool Suppressed(const KeptBoxes& kept, const KeptBoxes::ClassGrid& grid,
 
 void Suppress(const float* boxes_xyxy, std::span<const uint64_t> order, const NmsOptions& options,
               KeptBoxes& kept_boxes, std::vector<int64_t>& kept) {
-  const float threshold = FloatBelow(options.iou_threshold);
+  const float threshold = GreatestFloatAtMost(options.iou_threshold);
   for (const uint64_t key : order) {
     if (options.max_detections >= 0 && std::ssize(kept) >= options.max_detections) break;
     const size_t index = KeyPosition(key);

@@ -20,7 +20,7 @@ struct PolygonMethod {
   ENDCAP_HOST_DEVICE static Box Prepare(const float* xywhr) { return MakeRotatedBox(xywhr); }
   ENDCAP_HOST_DEVICE static bool Overlaps(const Box& box) { return box.area > 0.0; }
   static float Iou(const Box& a, const Box& b) { return RotatedIou(a, b); }
-  static Limit MakeLimit(double iou_threshold) { return FloatBelow(iou_threshold); }
+  static Limit MakeLimit(double iou_threshold) { return GreatestFloatAtMost(iou_threshold); }
   ENDCAP_HOST_DEVICE static bool Exceeds(const Box& a, const Box& b, Limit limit) {
     return RotatedIouExceeds(a, b, limit);
   }

@@ -93,7 +93,8 @@ inline ProbiouLimit MakeProbiouLimit(double threshold) {
   constexpr double kFarthest = 17.0;
   const double least = 1.0 - (1.0 - threshold) * (1.0 - threshold) - 1e-6;
   const double distance = least > 0.0 ? -std::log(least) * (1.0 + 1e-6) : kFarthest;
-  return {FloatBelow(threshold), static_cast<float>(distance < kFarthest ? distance : kFarthest)};
+  return {GreatestFloatAtMost(threshold),
+          static_cast<float>(distance < kFarthest ? distance : kFarthest)};
 }
 
 // Whether Probiou > limit.threshold. Where `shapes` is 1 or more, half its logarithm is not

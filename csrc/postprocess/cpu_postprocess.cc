@@ -119,8 +119,8 @@ void RemoveWithoutArea(const PostprocessParams& params, const Geometry& geometry
   if (has_angles) xywhr.resize(5 * to);
 }
 
-// The candidates that become detections, of which those without an area in the source image (if
-// there is one) are none.
+// Fills scratch.kept. With a geometry, boxes without an area in the source image are no candidates:
+// they suppress nothing and take no row.
 void Select(const PostprocessParams& params, const Geometry* geometry, ItemScratch& scratch) {
   if (geometry != nullptr && HasAngles(params.head)) RemoveWithoutArea(params, *geometry, scratch);
   Suppress(params, scratch.candidates, scratch.extras, scratch.kept);

@@ -86,15 +86,14 @@ constexpr int kMaxCandidates = 10000000;
 constexpr int kMaxDetections = 100000;
 constexpr double kMaxVariance = 1e6;
 
-using Names = std::string_view;
-constexpr Names kBoxFormats[] = {"default", "xyxy", "cxcywh"};
-constexpr Names kBoxUnits[] = {"default", "pixel", "normalized"};
-constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
-constexpr Names kBackgrounds[] = {"default", "none", "first", "last"};
-constexpr Names kMaskResolutions[] = {"prototype", "input", "source"};
-constexpr Names kOnNan[] = {"error", "drop"};
-constexpr Names kAngleRanges[] = {"raw", "le90"};
-constexpr Names kAnchorSources[] = {"input", "grid", "none"};
+constexpr std::string_view kBoxFormats[] = {"default", "xyxy", "cxcywh"};
+constexpr std::string_view kBoxUnits[] = {"default", "pixel", "normalized"};
+constexpr std::string_view kActivations[] = {"default", "none", "sigmoid", "softmax"};
+constexpr std::string_view kBackgrounds[] = {"default", "none", "first", "last"};
+constexpr std::string_view kMaskResolutions[] = {"prototype", "input", "source"};
+constexpr std::string_view kOnNan[] = {"error", "drop"};
+constexpr std::string_view kAngleRanges[] = {"raw", "le90"};
+constexpr std::string_view kAnchorSources[] = {"input", "grid", "none"};
 
 using Params = PostprocessParams;
 

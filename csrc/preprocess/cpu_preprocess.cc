@@ -16,44 +16,44 @@ namespace {
 
 // Outputs of one input that one thread makes: all of a file, which is decoded once, or one region
 // of an image that is decoded already.
-struct Share {
+struct Task {
   size_t input = 0;
   size_t first = 0;
   size_t count = 0;
   ItemStatus image_status;
 };
 
-std::vector<Share> MakeShares(std::span<const PreprocessInput> inputs) {
-  std::vector<Share> shares;
-  shares.reserve(inputs.size());
+std::vector<Task> MakeTasks(std::span<const PreprocessInput> inputs) {
+  std::vector<Task> tasks;
+  tasks.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const size_t count = inputs[i].outputs.size();
     const bool decoded = inputs[i].image.format != PixelFormat::kEncoded;
     if (!inputs[i].rois || !decoded || count == 0) {
-      shares.push_back({i, 0, count, {}});
+      tasks.push_back({i, 0, count, {}});
       continue;
     }
-    for (size_t roi = 0; roi < count; ++roi) shares.push_back({i, roi, 1, {}});
+    for (size_t roi = 0; roi < count; ++roi) tasks.push_back({i, roi, 1, {}});
   }
-  return shares;
+  return tasks;
 }
 
 // Threads of this process that make tensors, those that help included.
 std::atomic<int> threads_at_work{0};
 
-class AtWork {
+class CountedThread {
  public:
-  AtWork() noexcept { ++threads_at_work; }
-  ~AtWork() { --threads_at_work; }
-  AtWork(const AtWork&) = delete;
-  AtWork& operator=(const AtWork&) = delete;
+  CountedThread() noexcept { ++threads_at_work; }
+  ~CountedThread() { --threads_at_work; }
+  CountedThread(const CountedThread&) = delete;
+  CountedThread& operator=(const CountedThread&) = delete;
 };
 
 // Whether a second thread is worth its wake-up: decoding so large a file takes some milliseconds.
 bool IsLarge(const PreprocessInput& input) {
-  constexpr size_t kLeastBytes = 32 << 10;
+  constexpr size_t kMinBytes = 32 << 10;
   return !input.rois && input.image.format == PixelFormat::kEncoded &&
-         input.image.size_bytes >= kLeastBytes;
+         input.image.size_bytes >= kMinBytes;
 }
 
 void RunImage(const PreprocessParams& params, const PreprocessInput& input, ReadAhead* ahead,
@@ -73,14 +73,14 @@ void RunImage(const PreprocessParams& params, const PreprocessInput& input, Read
   item.resize_ns = SteadyNowNs() - item.start_ns - item.decode_ns;
 }
 
-void RunRegions(const PreprocessParams& params, const PreprocessInput& input, Share& share,
+void RunRegions(const PreprocessParams& params, const PreprocessInput& input, Task& task,
                 PreprocessItem& item) noexcept {
-  const std::span<ItemStatus> statuses = std::span(item.rois).subspan(share.first, share.count);
+  const std::span<ItemStatus> statuses = std::span(item.rois).subspan(task.first, task.count);
   const int64_t start_ns = SteadyNowNs();
   try {
     DecodeReport report;
-    const JpegDecoder decoder = RoisToTensors(params, input, share.first, statuses, report);
-    // Only a file, which is one share, has a decoder.
+    const JpegDecoder decoder = RoisToTensors(params, input, task.first, statuses, report);
+    // Only a file, which is one task, has a decoder.
     if (decoder != JpegDecoder::kAuto) {
       item.decoder = decoder;
       item.start_ns = start_ns;
@@ -89,14 +89,14 @@ void RunRegions(const PreprocessParams& params, const PreprocessInput& input, Sh
       item.resize_ns = SteadyNowNs() - start_ns - report.decode_ns;
     }
   } catch (...) {
-    share.image_status = MakeStatusFromCurrentException();
-    for (size_t i = 0; i < share.count; ++i) {
-      statuses[i] = share.image_status;
-      WriteBlank(input.outputs[share.first + i]);
+    task.image_status = MakeStatusFromCurrentException();
+    for (size_t i = 0; i < task.count; ++i) {
+      statuses[i] = task.image_status;
+      WriteBlank(input.outputs[task.first + i]);
     }
   }
-  for (size_t i = 0; i < share.count; ++i) {
-    WriteStatus(input.outputs[share.first + i], statuses[i]);
+  for (size_t i = 0; i < task.count; ++i) {
+    WriteStatus(input.outputs[task.first + i], statuses[i]);
   }
 }
 
@@ -113,29 +113,30 @@ class CpuPreprocess final : public PreprocessDevice {
       const auto& rois = inputs[i].rois;
       if (rois) items[i].rois.resize(rois->size());
     }
-    std::vector<Share> shares = MakeShares(inputs);
-    const std::vector<Large> large = FindLarge(inputs, shares);
-    const auto helpers = static_cast<int>(std::ranges::count(large, true, &Large::helped));
-    std::vector<ReadAhead> aheads(large.size());
-    const auto share_count = static_cast<int>(shares.size());
-    pool_.ParallelFor(share_count + helpers, [&](int i) {
-      const AtWork at_work;
-      if (i >= share_count) {
-        // All shares have begun, so that the one to help ends this by its end at the latest.
-        aheads[HelpedAt(large, i - share_count)].Help(
+    std::vector<Task> tasks = MakeTasks(inputs);
+    const std::vector<HelpableTask> helpable = FindHelpable(inputs, tasks);
+    const auto helpers =
+        static_cast<int>(std::ranges::count(helpable, true, &HelpableTask::helped));
+    std::vector<ReadAhead> aheads(helpable.size());
+    const auto task_count = static_cast<int>(tasks.size());
+    pool_.ParallelFor(task_count + helpers, [&](int i) {
+      const CountedThread counted;
+      if (i >= task_count) {
+        // All tasks have begun. Help returns at the latest when the helped one calls End.
+        aheads[IndexOfHelped(helpable, i - task_count)].Help(
             [this] { return threads_at_work > cpu_count_; });
         return;
       }
-      Share& share = shares[static_cast<size_t>(i)];
-      const PreprocessInput& input = inputs[share.input];
-      PreprocessItem& item = items[share.input];
-      const auto place = std::ranges::find(large, static_cast<size_t>(i), &Large::share);
+      Task& task = tasks[static_cast<size_t>(i)];
+      const PreprocessInput& input = inputs[task.input];
+      PreprocessItem& item = items[task.input];
+      const auto place = std::ranges::find(helpable, static_cast<size_t>(i), &HelpableTask::task);
       if (input.rois) {
-        RunRegions(params_, input, share, item);
-      } else if (place == large.end()) {
+        RunRegions(params_, input, task, item);
+      } else if (place == helpable.end()) {
         RunImage(params_, input, nullptr, item);
       } else {
-        ReadAhead& ahead = aheads[static_cast<size_t>(place - large.begin())];
+        ReadAhead& ahead = aheads[static_cast<size_t>(place - helpable.begin())];
         const int64_t start = SteadyNowNs();
         RunImage(params_, input, place->helped ? &ahead : nullptr, item);
         ahead.End();
@@ -143,35 +144,35 @@ class CpuPreprocess final : public PreprocessDevice {
                             static_cast<int64_t>(input.image.size_bytes));
       }
     });
-    for (const Share& share : shares) {
-      if (items[share.input].status.ok()) items[share.input].status = share.image_status;
+    for (const Task& task : tasks) {
+      if (items[task.input].status.ok()) items[task.input].status = task.image_status;
     }
     return items;
   }
 
  private:
-  // A share that a thread of the pool without its own share can help with.
-  struct Large {
-    size_t share = 0;
+  // A task that a thread of the pool without its own task can help with.
+  struct HelpableTask {
+    size_t task = 0;
     bool helped = false;
   };
 
-  std::vector<Large> FindLarge(std::span<const PreprocessInput> inputs,
-                               std::span<const Share> shares) {
-    std::vector<Large> large;
+  std::vector<HelpableTask> FindHelpable(std::span<const PreprocessInput> inputs,
+                                         std::span<const Task> tasks) {
+    std::vector<HelpableTask> helpable;
     // None of this call has begun.
     const auto idle_cpus = static_cast<size_t>(std::max(cpu_count_ - threads_at_work.load(), 0));
     const size_t threads = std::min(static_cast<size_t>(pool_.thread_count()), idle_cpus);
-    for (size_t i = 0; i < shares.size() && shares.size() + large.size() < threads; ++i) {
-      if (IsLarge(inputs[shares[i].input])) large.push_back({i, help_policy_.Allows()});
+    for (size_t i = 0; i < tasks.size() && tasks.size() + helpable.size() < threads; ++i) {
+      if (IsLarge(inputs[tasks[i].input])) helpable.push_back({i, help_policy_.Allows()});
     }
-    return large;
+    return helpable;
   }
 
-  // The place of the helped share with this number.
-  static size_t HelpedAt(std::span<const Large> large, int number) {
+  // The place of the helped task with this number.
+  static size_t IndexOfHelped(std::span<const HelpableTask> helpable, int number) {
     size_t at = 0;
-    for (int left = number; !large[at].helped || left-- > 0; ++at) {
+    for (int left = number; !helpable[at].helped || left-- > 0; ++at) {
     }
     return at;
   }

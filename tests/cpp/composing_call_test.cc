@@ -153,13 +153,13 @@ TEST(MakeComposingFailure, KeepsUnavailableAndCancelledApartFromTheCallers) {
   const Failure unavailable = MakeComposingFailure("sum", TRITONSERVER_ERROR_UNAVAILABLE, "full");
   EXPECT_EQ(unavailable.code, TRITONSERVER_ERROR_UNAVAILABLE);
   EXPECT_EQ(unavailable.reason, ErrorCode::kInternal);
-  EXPECT_TRUE(unavailable.IsUnavailable());
+  EXPECT_TRUE(unavailable.IsOfUnavailableModel());
   const Failure cancelled = MakeComposingFailure("sum", TRITONSERVER_ERROR_CANCELLED, "cancelled");
   EXPECT_EQ(cancelled.code, TRITONSERVER_ERROR_INTERNAL);
   EXPECT_EQ(cancelled.reason, ErrorCode::kInternal);
-  EXPECT_FALSE(cancelled.IsUnavailable());
+  EXPECT_FALSE(cancelled.IsOfUnavailableModel());
   EXPECT_FALSE((Failure{TRITONSERVER_ERROR_UNAVAILABLE, ErrorCode::kOutOfMemory, "own", false})
-                   .IsUnavailable());
+                   .IsOfUnavailableModel());
 }
 
 TEST_F(ComposingCallTest, SeveralResponsesAreAFailure) {

@@ -48,6 +48,6 @@ def test_a_jpeg_file() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_a_head(dtype: Any) -> None:
+def test_detections_equal_those_of_the_cpu(dtype: Any) -> None:
     head = yolov8_head(1, anchors=8400, num_classes=4)[None].astype(dtype)
     assert both(head, num_classes=4).num_detections[0] > 5

@@ -73,11 +73,11 @@ struct HeadParams {
   // anchor's best class is chosen by scores alone. Classification: with multi_label only.
   std::vector<double> score_thresholds;
   int max_candidates = 30000;  // best scores first
-  // Every class over the threshold is a candidate, not the best only. Without one: rtdetr,
-  // rtdetr_seg and ssd.
-  // Classification: only classes over the threshold are returned; without, the threshold is unused.
+  // Every class over the threshold is a candidate, not only the best. Unset: true for rtdetr,
+  // rtdetr_seg and ssd, else false. Classification: true returns only classes over the threshold,
+  // which is otherwise unused.
   std::optional<bool> multi_label;
-  // Classification only. Without one: 5, or num_classes where that is less.
+  // Classification only. Unset: 5, or num_classes where that is less.
   std::optional<int> top_k;
   OnNan on_nan = OnNan::kError;  // classification: kError only
 

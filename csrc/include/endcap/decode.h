@@ -152,7 +152,7 @@ constexpr int ScaledSize(int size, int eighths) noexcept {
   return static_cast<int>((int64_t{size} * eighths + 7) / 8);
 }
 
-// The size of the decoded image, before orientation.
+// Size and channels: of the rows of a sink before orientation; of a PixelBuffer its own.
 struct BandFormat {
   int width = 0;     // pixels
   int height = 0;    // pixels
@@ -208,9 +208,10 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // transposed_resizer.h swaps the axes; on a GPU csrc/preprocess/cuda/fused_rows.cuh flips rows and
 // swaps the axes, MakeRows of fused_preprocess.cu flips columns, both while reading.
 //
-// Boxes are mapped back (csrc/common/map_box.h) to the image that was preprocessed: with exif=apply
-// the oriented one, which viewers and PIL.ImageOps.exif_transpose show; with exif=ignore, the
-// default of the presets torchvision, inception, rtdetr, rfdetr and ssd, the stored one.
+// Boxes are mapped back (csrc/common/map_box.h) to the source image, as it was preprocessed: with
+// exif=apply the oriented one, which viewers and PIL.ImageOps.exif_transpose show; with
+// exif=ignore, the default of the presets torchvision, inception, rtdetr, rfdetr and ssd, the
+// stored one.
 //
 // Tests, each for all eight values: tests/python/core/test_decode.py, of regions test_rois.py, of
 // preprocess test_preprocess.py and, for each implementation, tests/cpp/implementations_test.cc and

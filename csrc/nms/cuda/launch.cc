@@ -53,7 +53,7 @@ void NmsCuda(const float* boxes_xyxy, const float* scores, const int32_t* class_
                             class_ids,
                             count,
                             Limit(options.max_detections, count),
-                            FloatBelow(options.iou_threshold),
+                            GreatestFloatAtMost(options.iou_threshold),
                             kept,
                             kept_count};
   CheckCuda(Kernels().nms(device_id, &launch, stream));

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "nms/suppression.h"
+#include "nms/cuda/rotated_launch.h"
 
 namespace endcap {
 
@@ -14,7 +14,7 @@ struct NmsLaunch {
   const int32_t* class_ids;  // [count], or null
   int64_t count;             // below 2^31
   int64_t max_detections;    // count without a limit
-  float iou_limit;           // FloatBelow(iou_threshold)
+  float iou_limit;           // GreatestFloatAtMost(iou_threshold)
   int64_t* kept;             // [count]
   int64_t* kept_count;       // [1]; -1 when a score is NaN
 };

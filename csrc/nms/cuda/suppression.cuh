@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "nms/cuda/key_chunks.cuh"
+#include "nms/cuda/rotated_launch.h"
 #include "nms/iou.h"
-#include "nms/suppression.h"
 
 namespace endcap {
 
@@ -24,7 +24,7 @@ __device__ inline NmsBox MakeNmsBox(const float4& xyxy, int32_t class_id) {
   return {xyxy, BoxArea(numbers), class_id};
 }
 
-// Whether the kept box suppresses the candidate. limit: FloatBelow of the IoU threshold.
+// Whether the kept box suppresses the candidate. limit: GreatestFloatAtMost of the IoU threshold.
 __device__ inline bool Suppresses(const NmsBox& kept, const NmsBox& candidate, float limit) {
   if (kept.class_id != candidate.class_id) return false;
   const float a[4] = {kept.xyxy.x, kept.xyxy.y, kept.xyxy.z, kept.xyxy.w};

@@ -6,7 +6,7 @@
 #include "box_decode/cuda/head_batch.h"
 #include "endcap/geometry.h"
 #include "masks/masks.h"
-#include "nms/suppression.h"
+#include "nms/cuda/rotated_launch.h"
 #include "postprocess/map_extras.h"
 
 namespace endcap {
@@ -141,7 +141,7 @@ inline constexpr uint32_t kNoRows = ~uint32_t{0};
 struct DetectionBatch {
   int32_t needs_nms;  // not 0: the family does
   int32_t class_agnostic;
-  float iou_limit;  // FloatBelow(iou_threshold)
+  float iou_limit;  // GreatestFloatAtMost(iou_threshold)
   uint32_t max_candidates;
   uint32_t max_rows;       // detections, or top_k
   uint32_t kept_capacity;  // of each image

@@ -226,7 +226,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   DetectionBatch& batch = launch.detections;
   batch.needs_nms = NeedsNms(params.head.family) ? 1 : 0;
   batch.class_agnostic = params.class_agnostic ? 1 : 0;
-  batch.iou_limit = FloatBelow(params.iou_threshold);
+  batch.iou_limit = GreatestFloatAtMost(params.iou_threshold);
   // A classifier's classes are all candidates, and none is left out.
   batch.max_candidates =
       classifies ? groups.key_capacity : static_cast<uint32_t>(params.head.max_candidates);

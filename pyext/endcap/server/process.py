@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 SHARED_MEMORY = Path("/dev/shm")
-# Begins the lines that a stub of `endcap env stub` prints when it refuses to start a model.
+# Begins the lines that a stub of `endcap stub install` prints when it refuses to start a model.
 REFUSAL = "endcap stub: "
 
 _POLL_INTERVAL_S = 0.02

@@ -57,7 +57,7 @@ HEADERS: dict[tuple[str, str], str] = {
     ("csrc/postprocess", "csrc/box_decode/cuda/filters.h"): "filters, launched before its kernels",
     ("csrc/postprocess", "csrc/box_decode/cuda/candidate.cuh"): "candidates in its own kernels",
     ("csrc/postprocess", "csrc/box_decode/cuda/candidate_keys.cuh"): "their keys",
-    ("csrc/postprocess", "csrc/nms/suppression.h"): "the launch of rotated suppression",
+    ("csrc/postprocess", "csrc/nms/cuda/rotated_launch.h"): "the launch of rotated suppression",
     ("csrc/postprocess", "csrc/nms/cuda/suppression.cuh"): "suppression inside its own kernels",
     ("csrc/postprocess", "csrc/masks/masks.h"): "mask arithmetic of its own kernels",
 }

@@ -39,7 +39,7 @@ def to_xywhr(rows: endcap.ImageDetections) -> np.ndarray:
 def test_kept_are_those_of_nms_rotated(
     method: str, dtype: type, class_agnostic: bool, geometry: Any
 ) -> None:
-    """Or every row, of a network that suppresses boxes."""
+    """`yolov8_obb` keeps what `nms_rotated` keeps; `end2end_obb` (method none) keeps every row."""
     if method == "none":
         head = end2end_obb_head(1, rows=100, num_classes=3).astype(dtype)
         xywhr, family, options = head[:, [0, 1, 2, 3, 6]], "end2end_obb", {}
