@@ -12,7 +12,7 @@ import pytest
 import tritonclient.http as tritonclient
 
 import endcap
-from endcap.client.shared_memory import KINDS, Lease
+from endcap.client.regions import KINDS, Lease
 from endcap.errors import InvalidArgumentError
 from tests.gpu.pictures import FILES
 
@@ -25,7 +25,7 @@ _PLACE = ("shared_memory_offset", "shared_memory_byte_size")
 
 @pytest.fixture
 def region(real_gpu: endcap.CudaState) -> Any:
-    made = KINDS["cuda"](BYTES, 0)
+    made = KINDS["cuda"](BYTES)
     yield made
     made.remove()
 
@@ -82,7 +82,7 @@ def test_preprocessing_writes_into_the_region(region: Any) -> None:
 
 
 def test_a_view_outlives_lease_and_region(real_gpu: endcap.CudaState) -> None:
-    region = KINDS["cuda"](BYTES, 0)
+    region = KINDS["cuda"](BYTES)
     lease = Lease(region, tritonclient)
     view, _ = lease.empty("a", (4,), np.float32)
     lease.end()

@@ -22,7 +22,7 @@ from endcap.client import (
 )
 from endcap.client.connection import Connection, read_items
 from endcap.client.options import Protocol, parse_address
-from endcap.client.shared_memory import FOLDER
+from endcap.client.regions import FOLDER
 from tests.support import jpegs
 from tests.triton.connection_calls import use
 from tests.triton.model_folders import batching, write_preprocess

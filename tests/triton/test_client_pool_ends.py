@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endcap.client.shared_memory import FOLDER
+from endcap.client.regions import FOLDER
 from tests.support.tcp_proxy import proxy_to
 from tests.triton.running_server import RunningServer, run_server
 from tests.triton.shared_memory_models import (

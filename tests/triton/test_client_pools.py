@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap.client import RequestError, SharedMemoryPool, shared_memory
+from endcap.client import RequestError, SharedMemoryPool, regions
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from tests.support.tcp_proxy import proxy_to
 from tests.triton.running_server import RunningServer, wait_for
@@ -86,7 +86,7 @@ def test_a_region_without_a_response_is_not_lent_again(pools: Pools) -> None:
         name = lease.region.name
         request = call(lease, IMAGE, "slow")
         offset, byte_size = lease.outputs["images"]
-        with (shared_memory.FOLDER / name).open("rb") as file:
+        with (regions.FOLDER / name).open("rb") as file:
             seen = mmap.mmap(file.fileno(), REGION_BYTES, prot=mmap.PROT_READ)
         with pytest.raises(RequestError) as caught:
             pool.infer(lease, *request, timeout_s=0.2)
@@ -201,7 +201,7 @@ def test_a_server_that_cannot_see_the_memory(
     pools: Pools, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """As in a container with a separate /dev/shm: the server does not find the file."""
-    monkeypatch.setattr(shared_memory, "FOLDER", tmp_path)
+    monkeypatch.setattr(regions, "FOLDER", tmp_path)
     with pytest.raises(UnsupportedError, match="--ipc=host"):
         pools()
     assert list(tmp_path.iterdir()) == []

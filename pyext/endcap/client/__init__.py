@@ -9,8 +9,8 @@
 4. `transport.py`: `infer` of tritonclient's client for gRPC or HTTP, and its errors.
 
 The methods of `AsyncDetectionClient` are the coroutines of 2. `concurrency.py` has what differs
-between threads and tasks, `shared_memory.py` the pools of memory that a server on this machine
-shares.
+between threads and tasks. `shared_memory.py` has pools of memory that a server on this machine
+shares, `regions.py` that memory.
 """
 
 from endcap.client.client import AsyncDetectionClient, DetectionClient
@@ -21,8 +21,9 @@ from endcap.client.options import (
     Keepalive,
     Tls,
 )
+from endcap.client.regions import Lease
 from endcap.client.requests import SequenceStep
-from endcap.client.shared_memory import AsyncSharedMemoryPool, Lease, SharedMemoryPool
+from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
 from endcap.detections import ClassScore, Detection, ImageDetections, Mask
 from endcap.results import FramePosition, ImageResult, Results, Task
 

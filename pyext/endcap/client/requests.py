@@ -8,25 +8,22 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from endcap.client.errors import UNREADABLE, RequestError, unreadable
 from endcap.client.images import read_file
+from endcap.client.regions import Lease, fixed_dtype
 from endcap.client.served_model import ServedModel
 from endcap.client.transport import import_client
 from endcap.cuda_array import on_host
 from endcap.errors import InvalidArgumentError
 
-if TYPE_CHECKING:
-    from endcap.client.shared_memory import Lease
-
 MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default size
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
 _ALIGNMENT = 64  # of tensors in a region
-_WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
 _MAX_SEQUENCE_ID = 2**63 - 1  # gRPC's parameters have no greater numbers
 _MAX_SEQUENCE_ID_BYTES = 128
 
@@ -171,9 +168,10 @@ class RequestFormat:
         """Return an output's shape and type, None where only the response determines them."""
         spec = self._model.outputs[name]
         sides = (batch, *spec.shape[1:]) if self._is_batched else spec.shape
-        if spec.datatype in _WITHOUT_ROOM or self._counts[name] or min(sides, default=1) < 0:
+        dtype = fixed_dtype(spec.datatype)
+        if dtype is None or self._counts[name] or min(sides, default=1) < 0:
             return None
-        return sides, np.dtype(import_client("utils").triton_to_np_dtype(spec.datatype))
+        return sides, dtype
 
     def _with_inputs(self, inputs: Sequence[Any], request_id: str) -> Arguments:
         outputs = [*self._outputs.values()]

@@ -17,10 +17,10 @@ import pytest
 import tritonclient.http as tritonclient
 
 from endcap.client.errors import RequestError
-from endcap.client.shared_memory import (
+from endcap.client.regions import (
     FOLDER,
-    KINDS,
     Lease,
+    Region,
     is_abandoned,
     new_name,
     remove_abandoned,
@@ -31,7 +31,7 @@ BYTES = 1 << 16
 
 
 def new_region(byte_size: int = BYTES) -> Any:
-    return KINDS["system"](byte_size, 0)
+    return Region(byte_size)
 
 
 @pytest.fixture
@@ -215,8 +215,8 @@ def test_a_region_whose_request_may_not_have_ended_is_retired(
 
 KILLED = """
 import os
-from endcap.client.shared_memory import KINDS
-print(KINDS["system"](4096, 0).name, flush=True)
+from endcap.client.regions import Region
+print(Region(4096).name, flush=True)
 os.kill(os.getpid(), 9)
 """
 
