@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from endcap.client.concurrency import Tasks, Threads, iterate, run
 from endcap.client.detection import Detector
 from endcap.client.images import Image
-from endcap.client.options import ClientArguments
 from endcap.client.requests import SequenceStep, Video
 from endcap.results import ImageResult, Results
 
@@ -56,10 +55,6 @@ class DetectionClient(Detector):
     """
 
     _make_runtime = Threads
-
-    def _initialize(self, arguments: ClientArguments) -> None:
-        super()._initialize(arguments)
-        run(self._connect())
 
     def __enter__(self) -> DetectionClient:
         return self

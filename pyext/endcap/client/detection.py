@@ -9,10 +9,12 @@ import contextlib
 import inspect
 import itertools
 import os
+import secrets
 import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
+    AsyncIterator,
     Callable,
     Collection,
     Iterable,
@@ -21,20 +23,20 @@ from collections.abc import (
 )
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from endcap.client.concurrency import Tasks, Threads, as_async
+from endcap.client.concurrency import Tasks, Threads, as_async, run
 from endcap.client.connection import Connection
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Image, is_read, name_of, refuse_single
 from endcap.client.options import Address, ClientArguments, ConnectionOptions
 from endcap.client.requests import RequestFormat, SequenceStep, Video, check_options
 from endcap.client.results import ResponseReader
-from endcap.client.served_model import ServedModel, fetch_served_model
+from endcap.client.served_model import fetch_served_model
 from endcap.client.shared_memory import Pool
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
-from endcap.results import ImageResult, Results, Task
+from endcap.results import FramePosition, ImageResult, Results, Task
 
 Images = Iterable[Image] | AsyncIterable[Image]
-Outcome = dict[str, Any] | RequestError
+Outcome = dict[str, Any] | RequestError  # fields of an ImageResult, or why there are none
 ReadImage = tuple[str, bytes | RequestError, bool]  # name, file, whether it is the last one sent
 C = TypeVar("C", bound="Detector")
 P = ParamSpec("P")
@@ -53,9 +55,6 @@ def _with_arguments_of(
         def initialize(self: C, /, *args: P.args, **kwargs: P.kwargs) -> None:
             method(self, value(*args, **kwargs))
 
-        parameters = inspect.signature(value).parameters.values()
-        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        initialize.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
         return initialize
 
     return decorate
@@ -64,6 +63,7 @@ def _with_arguments_of(
 class Detector:
     """What both clients have in common; `DetectionClient` has the documentation."""
 
+    __signature__ = inspect.signature(ClientArguments)
     _make_runtime: ClassVar[type[Threads] | type[Tasks]]
 
     @_with_arguments_of(ClientArguments)
@@ -83,8 +83,11 @@ class Detector:
         self._pool: Pool | None = None
         self._runtime = self._make_runtime(arguments.concurrency)
         self._permits = self._runtime.make_semaphore(arguments.concurrency)
-        self._request_id_prefix = arguments.request_id_prefix()
+        prefix = arguments.request_id
+        self._request_id_prefix = secrets.token_hex(4) if prefix is None else prefix
         self._request_numbers = itertools.count(1)
+        if not self._runtime.is_async:
+            run(self._connect())
 
     def __repr__(self) -> str:
         state = ", closed" if self._is_closed else "" if self._is_connected else ", not connected"
@@ -131,17 +134,28 @@ class Detector:
     async def _connect(self) -> None:
         if self._is_connected:
             raise ClientError("the client is connected already; make one for each `async with`")
+        arguments, runtime = self._arguments, self._runtime
         self._owner = os.getpid()
-        self._resources = contextlib.AsyncExitStack()
-        self._resources.callback(self._runtime.close)
-        self._connection = Connection(self.address, self.options, self._runtime)
-        self._resources.push_async_callback(self._connection.close)
-        arguments = self._arguments
-        try:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(runtime.close)
+            self._connection = Connection(self.address, self.options, runtime)
+            stack.push_async_callback(self._connection.close)
             model = await fetch_served_model(
                 self._connection, arguments.model, best_classes=arguments.classify is not None
             )
-            self._prepare_requests(model)
+            if arguments.batch > model.batch_limit:
+                raise InvalidArgumentError(
+                    f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
+                    f"request to model '{model.name}'"
+                )
+            self._served_model = model
+            self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
+            self._response_reader = ResponseReader(
+                model, self._labels, arguments.classify, extras=arguments.extras
+            )
+            self._request_format = RequestFormat(
+                model, self._response_reader.outputs, self._connection.module
+            )
             if arguments.shared_memory != "none":
                 needed = self._request_format.region_bytes(arguments.batch)
                 self._pool = Pool(
@@ -150,28 +164,10 @@ class Detector:
                     region_bytes=arguments.region_bytes or needed,
                     kind=arguments.shared_memory,
                 )
-                self._resources.push_async_callback(self._runtime.call, self._pool.end)
-                await self._runtime.call(self._pool.open)
-        except BaseException:
-            await self._resources.aclose()
-            raise
+                stack.push_async_callback(runtime.call, self._pool.end)
+                await runtime.call(self._pool.open)
+            self._resources = stack.pop_all()
         self._is_connected = True
-
-    def _prepare_requests(self, model: ServedModel) -> None:
-        arguments = self._arguments
-        self._served_model = model
-        self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
-        self._response_reader = ResponseReader(
-            model, self._labels, arguments.classify, extras=arguments.extras
-        )
-        self._request_format = RequestFormat(
-            model, self._response_reader.outputs, self._connection.module
-        )
-        if arguments.batch > model.batch_limit:
-            raise InvalidArgumentError(
-                f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
-                f"request to model '{model.name}'"
-            )
 
     async def _end(self, *, at_once: bool = False) -> None:
         """Close the client; at_once: cancel the requests in flight."""
@@ -211,9 +207,9 @@ class Detector:
             return Results(results)
         by_start: dict[int, list[ImageResult]] = {}
         async with contextlib.aclosing(self._run_all(images)) as finished:
-            async for start, batch_results in finished:
-                by_start[start] = batch_results
-                for result in batch_results:
+            async for start, results in finished:
+                by_start[start] = results
+                for result in results:
                     report(result)
         return Results(itertools.chain.from_iterable(by_start[n] for n in sorted(by_start)))
 
@@ -224,75 +220,65 @@ class Detector:
 
         ahead: A semaphore, of which each batch takes a permit before it is read.
         """
-        size = self._arguments.batch
-        finished: Any = self._runtime.make_queue()  # results, then their number; or an exception
+        runtime, size = self._runtime, self._arguments.batch
+        finished: Any = runtime.make_queue()  # results, then their number; or an exception
         jobs: set[Any] = set()
         is_stopped, pending = False, 0  # batches whose jobs have not begun
 
-        async def process(start: int, taken: list[Image]) -> None:
+        async def process(start: int, batch: list[Image]) -> None:
             nonlocal pending
             pending -= 1
             try:
-                finished.put_nowait((start, await self._process(taken, start)))
+                finished.put_nowait((start, await self._process(batch, start)))
             except BaseException as error:
                 finished.put_nowait(error)
             finally:
                 self._permits.release()
 
         async def read() -> None:
-            start, taken, has_permit = 0, list[Image](), False
+            nonlocal pending
+            count, has_permit, is_last = 0, False, False
             is_endless = not isinstance(images, Collection)
-
-            async def wait() -> None:  # an image is read when it can be sent
-                nonlocal has_permit
-                if ahead is not None:
-                    await self._runtime.acquire(ahead)
-                has_permit = await self._runtime.acquire(self._permits)
-
-            def send() -> None:
-                nonlocal start, taken, has_permit, pending
-                has_permit, pending = False, pending + 1  # the permit is the job's
-                self._runtime.submit(jobs, process, start, taken)
-                start, taken = start + size, []
-
             try:
-                await wait()
                 async with contextlib.aclosing(as_async(images)) as source:
-                    async for image in source:
-                        if is_stopped:
-                            return
-                        taken.append(image)
-                        del image
-                        if len(taken) == size:
-                            send()
-                            await wait()
-                            if is_endless and self._is_closed:
-                                break
-                if taken:
-                    send()
-                finished.put_nowait(start // size)
+                    while not is_last:
+                        if ahead is not None:
+                            await runtime.acquire(ahead)
+                        # An image is read when it can be sent.
+                        has_permit = await runtime.acquire(self._permits)
+                        if is_endless and self._is_closed:
+                            break
+                        batch = await _take(source, size)
+                        if is_stopped or not batch:
+                            break
+                        has_permit, pending = False, pending + 1  # the permit is the job's
+                        is_last = len(batch) < size
+                        runtime.submit(jobs, process, count * size, batch)
+                        del batch
+                        count += 1
+                finished.put_nowait(count)
             except BaseException as error:
                 finished.put_nowait(error)
             finally:
                 if has_permit:
                     self._permits.release()
 
-        jobs.add(self._runtime.start(read))
+        jobs.add(runtime.start(read))
         count, expected = 0, None
         try:
             while count != expected:
-                each = await self._runtime.get(finished)
-                if isinstance(each, BaseException):
-                    raise each
-                if isinstance(each, int):
-                    expected = each
+                message = await runtime.get(finished)
+                if isinstance(message, BaseException):
+                    raise message
+                if isinstance(message, int):
+                    expected = message
                 else:
                     count += 1
-                    yield each
+                    yield message
         finally:
             is_stopped = True
-            await self._runtime.stop(jobs)
-            for _ in range(pending if self._runtime.is_async else 0):  # cancelled before they began
+            await runtime.stop(jobs)
+            for _ in range(pending if runtime.is_async else 0):  # cancelled before they began
                 self._permits.release()
 
     async def _run(
@@ -328,81 +314,70 @@ class Detector:
             files = [*map(read, images)]
         else:
             files = await self._runtime.call(lambda: [*map(read, images)])
-        result = self._response_reader.result
-        results = {
-            row: result(names[row], file)
-            for row, file in enumerate(files)
+        named_files = [*zip(names, files, strict=True)]
+        sent = [(name, file) for name, file in named_files if not isinstance(file, RequestError)]
+        results = iter(await self._request(sent, step) if sent else ())
+        return [
+            self._response_reader.result(name, file)
             if isinstance(file, RequestError)
-        }
-        sent = {row: file for row, file in enumerate(files) if not isinstance(file, RequestError)}
-        if sent:
-            results |= await self._request(names, sent, step)
-        return [results[row] for row in range(len(images))]
+            else next(results)
+            for name, file in named_files
+        ]
 
     async def _request(
-        self,
-        names: list[str],
-        files: dict[int, bytes],
-        step: SequenceStep | None,
-        spent_s: float = 0.0,
-    ) -> dict[int, ImageResult]:
-        """Return the results of a batch's files by row.
+        self, files: Sequence[tuple[str, bytes]], step: SequenceStep | None, spent_s: float = 0.0
+    ) -> list[ImageResult]:
+        """Return the results of a batch's files, which have names.
 
         After an error that one of them may have caused, each is sent again in its own request.
         """
-        outcomes, more = await self._send([*files.values()], step, spent_s)
+        outcomes, details = await self._send([file for _, file in files], step, spent_s)
         if isinstance(outcomes, RequestError):
             if len(files) > 1 and outcomes.status_name not in _SHARED_STATUSES:
-                results: dict[int, ImageResult] = {}
-                for row, file in files.items():
-                    results |= await self._request(
-                        names, {row: file}, step, more["latency_ms"] / 1e3
-                    )
-                return results
+                spent_s = details["latency_ms"] / 1e3
+                return [
+                    result
+                    for file in files
+                    for result in await self._request([file], step, spent_s)
+                ]
             outcomes = [outcomes] * len(files)
         result = self._response_reader.result
-        return {
-            row: result(names[row], outcome, **more)
-            for row, outcome in zip(files, outcomes, strict=True)
-        }
+        return [
+            result(name, outcome, **details)
+            for (name, _), outcome in zip(files, outcomes, strict=True)
+        ]
 
     async def _send(
         self, files: Sequence[bytes], step: SequenceStep | None, spent_s: float = 0.0
     ) -> tuple[Sequence[Outcome] | RequestError, dict[str, Any]]:
         """Return what each image's part of a response holds, or the error of the request.
 
-        Also return fields of the results: its id, and the time that it took.
+        Also return fields of the results: the request's id, and the time that it took.
         """
         request_id, begin = self._next_request_id(), time.perf_counter()
+        requests, pool, connection = self._request_format, self._pool, self._connection
+        read = self._response_reader.try_read
+
+        async def attempt(left_s: float) -> list[Outcome]:
+            if pool is None:
+                arguments = requests.arguments(files, request_id, step=step)
+                result = await connection.infer(arguments, left_s)
+                return [*map(read, requests.read(result, len(files)))]
+            end = time.monotonic() + left_s
+            async with pool.lend(left_s) as lease:  # another one for each attempt
+                arguments = requests.arguments(files, request_id, step=step, lease=lease)
+                result = await pool.send(lease, arguments, max(end - time.monotonic(), 1e-3))
+                # No result holds a view of shared memory, which ends with the lease.
+                return [*map(read, requests.read(result, len(files), lease))]
+
         outcomes: Sequence[Outcome] | RequestError
         try:
-            outcomes = await self._infer(files, request_id, spent_s, step)
+            left_s = max(self.options.timeout_s - spent_s, 1e-3)
+            outcomes = await connection.repeat(attempt, left_s, is_repeatable=step is None)
         except EndcapError as error:
             outcomes = as_request_error(error)
         latency_ms = (time.perf_counter() - begin) * 1e3
         return outcomes, {"request_id": request_id, "latency_ms": latency_ms}
-
-    async def _infer(
-        self, files: Sequence[bytes], request_id: str, spent_s: float, step: SequenceStep | None
-    ) -> list[Outcome]:
-        """Return what each image's part of the response holds; raise the error of the request."""
-        form, pool, connection = self._request_format, self._pool, self._connection
-        read = self._response_reader.try_read
-
-        async def send(left_s: float) -> list[Outcome]:
-            if pool is None:
-                arguments = form.arguments(files, request_id, step=step)
-                result = await connection.infer(arguments, left_s)
-                return [*map(read, form.read(result, len(files)))]
-            end = time.monotonic() + left_s
-            async with pool.lend(left_s) as lease:  # another one for each attempt
-                arguments = form.arguments(files, request_id, step=step, lease=lease)
-                result = await pool.send(lease, arguments, max(end - time.monotonic(), 1e-3))
-                # No result holds a view of shared memory, which ends with the lease.
-                return [*map(read, form.read(result, len(files), lease))]
-
-        left_s = max(self.options.timeout_s - spent_s, 1e-3)
-        return await connection.repeat(send, left_s, is_repeatable=step is None)
 
     def _next_request_id(self) -> str:
         return f"{self._request_id_prefix}-{next(self._request_numbers)}"
@@ -428,6 +403,19 @@ class Detector:
             )
         return self._one_by_one(frames, sequence, restarts=True)
 
+    def _video(
+        self, video: Video, *, options: Mapping[str, object] | None = None
+    ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of a video's frames in their order; see `DetectionClient.video`."""
+        self._check_streams()
+        if not self._served_model.reads_videos:
+            raise UnsupportedError(
+                f"model '{self.model}' does not read videos; name one that does, such as video of "
+                "the shipped repository"
+            )
+        check_options(options)
+        return self._video_results(video, options)
+
     async def _in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
         ahead, early = self._runtime.make_semaphore(self.concurrency), dict[int, ImageResult]()
         position = 0
@@ -446,35 +434,33 @@ class Detector:
 
         restarts: Whether the sequence begins again with the image after one whose request failed.
         """
-        result, is_started = self._response_reader.result, False
-        each_read = self._read_each(images)
-        source = each_read if sequence is None else _mark_last(each_read)
+        read_images, is_started = self._read_images(images), False
+        source = read_images if sequence is None else _mark_last(read_images)
         async with contextlib.aclosing(source):
             async for name, file, is_last in source:
                 if isinstance(file, RequestError):
-                    yield result(name, file)
+                    yield self._response_reader.result(name, file)
                     continue
                 step = None if sequence is None else SequenceStep(sequence, not is_started, is_last)
                 is_started = True
                 if self._served_model.decoupled:
-                    form = self._request_format
-                    arguments = form.arguments([file], self._next_request_id(), step=step)
+                    request_id = self._next_request_id()
+                    arguments = self._request_format.arguments([file], request_id, step=step)
                     async with contextlib.aclosing(self._responses(name, arguments)) as responses:
                         async for response in responses:
                             yield response
                     continue
                 await self._runtime.acquire(self._permits)
                 try:
-                    outcomes, more = await self._send([file], step)
+                    outcomes, details = await self._send([file], step)
                 finally:
                     self._permits.release()
                 if isinstance(outcomes, RequestError):
                     is_started = not restarts
-                    yield result(name, outcomes, **more)
-                else:
-                    yield result(name, outcomes[0], **more)
+                    outcomes = [outcomes]
+                yield self._response_reader.result(name, outcomes[0], **details)
 
-    async def _read_each(self, images: Images) -> AsyncGenerator[ReadImage, None]:
+    async def _read_images(self, images: Images) -> AsyncGenerator[ReadImage, None]:
         read, position = self._arguments.image_reader.try_read, 0
         async with contextlib.aclosing(as_async(images)) as source:
             async for image in source:
@@ -483,54 +469,15 @@ class Detector:
                 del image
                 yield name, file, False
 
-    async def _responses(
-        self, name: str, arguments: dict[str, Any]
-    ) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of one request to a decoupled model, the last one `final`."""
-        reader, begin = self._response_reader, time.perf_counter()
-        more: dict[str, Any] = {"request_id": arguments["request_id"], "final": False}
-        try:
-            async with contextlib.aclosing(self._connection.stream(arguments)) as responses:
-                async for response in responses:
-                    more["frame"] = None
-                    final = response.get_response().parameters.get("triton_final_response")
-                    more["final"] = final is not None and bool(final.bool_param)
-                    more["latency_ms"] = (time.perf_counter() - begin) * 1e3
-                    try:
-                        (tensors,) = self._request_format.read(response, 1)
-                        more["frame"] = reader.read_frame(tensors)
-                        outcome: Outcome = reader.read_part(tensors)
-                    except RequestError as error:
-                        outcome = error
-                        if more["frame"] is None:  # else the other frames of a video follow
-                            more["final"] = True
-                    yield reader.result(name, outcome, **more)
-                    if more["final"]:
-                        return
-        except EndcapError as error:
-            more |= {"final": True, "latency_ms": (time.perf_counter() - begin) * 1e3}
-            yield reader.result(name, as_request_error(error), **more)
-
-    def _video(
-        self, video: Video, *, options: Mapping[str, object] | None = None
-    ) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of a video's frames in their order; see `DetectionClient.video`."""
-        self._check_streams()
-        if not self._served_model.reads_videos:
-            raise UnsupportedError(
-                f"model '{self.model}' does not read videos; name one that does, such as video of "
-                "the shipped repository"
-            )
-        check_options(options)
-        return self._video_results(video, options)
-
     async def _video_results(
         self, video: Video, options: Mapping[str, object] | None
     ) -> AsyncGenerator[ImageResult, None]:
-        form, request_id = self._request_format, self._next_request_id()
+        requests, request_id = self._request_format, self._next_request_id()
         name = os.fspath(video) if isinstance(video, (str, os.PathLike)) else "video"
         try:
-            arguments = await self._runtime.call(form.video_arguments, video, options, request_id)
+            arguments = await self._runtime.call(
+                requests.video_arguments, video, options, request_id
+            )
         except RequestError as error:
             yield self._response_reader.result(name, error)
             return
@@ -538,6 +485,37 @@ class Detector:
             async for result in results:
                 if result.frame is not None or not result.ok:
                     yield result
+
+    async def _responses(
+        self, name: str, arguments: dict[str, Any]
+    ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of one request to a decoupled model, the last one `final`."""
+        reader, begin = self._response_reader, time.perf_counter()
+
+        def make_result(
+            outcome: Outcome, frame: FramePosition | None = None, *, final: bool
+        ) -> ImageResult:
+            details = {"request_id": arguments["request_id"], "frame": frame, "final": final}
+            latency_ms = (time.perf_counter() - begin) * 1e3
+            return reader.result(name, outcome, latency_ms=latency_ms, **details)
+
+        try:
+            async with contextlib.aclosing(self._connection.stream(arguments)) as responses:
+                async for response in responses:
+                    last = response.get_response().parameters.get("triton_final_response")
+                    final, frame = last is not None and bool(last.bool_param), None
+                    try:
+                        (tensors,) = self._request_format.read(response, 1)
+                        frame = reader.read_frame(tensors)
+                        outcome: Outcome = reader.read_part(tensors)
+                    except RequestError as error:
+                        outcome = error
+                        final = final or frame is None  # after a video's frame others follow
+                    yield make_result(outcome, frame, final=final)
+                    if final:
+                        return
+        except EndcapError as error:
+            yield make_result(as_request_error(error), final=True)
 
     # --- checks -----------------------------------------------------------------------------------
 
@@ -583,21 +561,31 @@ class Detector:
             )
 
 
+async def _take(source: AsyncIterator[Image], count: int) -> list[Image]:
+    """Return the next images, fewer than `count` at the end."""
+    images: list[Image] = []
+    async for image in source:
+        images.append(image)
+        if len(images) == count:
+            break
+    return images
+
+
 async def _mark_last(images: AsyncGenerator[ReadImage, None]) -> AsyncGenerator[ReadImage, None]:
     """Yield images, of which the last file is marked as the last one.
 
-    Each is therefore held until the next file is read, and errors of reading are held with it.
+    A file is therefore held until the next one is read, with the errors of reading between them.
     """
-    held: list[ReadImage] = []
+    held: list[ReadImage] = []  # a file, and the errors after it
     async with contextlib.aclosing(images):
         async for image in images:
-            is_file = not isinstance(image[1], RequestError)
-            if is_file or not held:
-                for each in held:
-                    yield each
-                held.clear()
-            held.append(image)
-            if not is_file and len(held) == 1:
-                yield held.pop()
+            if not isinstance(image[1], RequestError):
+                for held_image in held:
+                    yield held_image
+                held = [image]
+            elif held:
+                held.append(image)
+            else:
+                yield image
     for name, file, _ in held:
         yield name, file, True

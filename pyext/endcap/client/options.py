@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -256,7 +255,3 @@ class ClientArguments:
         object.__setattr__(self, "connection", options)
         object.__setattr__(self, "address", replace(address, secure=secure))
         object.__setattr__(self, "image_reader", ImageReader(self.color, self.jpeg_quality))
-
-    def request_id_prefix(self) -> str:
-        """Return the prefix of the ids of one client's requests."""
-        return secrets.token_hex(4) if self.request_id is None else self.request_id
