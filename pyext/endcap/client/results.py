@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,30 +19,29 @@ Tensors = Mapping[str, NDArray[Any] | None]
 Labels = Mapping[int, str]  # class names by id
 
 _ANY, _ROWS = -1, -2  # sides: of any size, and the rows of a response
-_TEXTS = np.dtype(np.object_)
+_FLOAT, _INT, _LONG, _DOUBLE, _TEXT = (
+    np.dtype(each) for each in (np.float32, np.int32, np.int64, np.float64, np.object_)
+)
 # The data types and shapes of outputs, as docs/triton.md has them; () is one element.
 _OUTPUTS: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
-    name: (np.dtype(dtype), shape)
-    for name, dtype, shape in (
-        ("detection_boxes", np.float32, (1, _ROWS, 4)),
-        ("detection_scores", np.float32, (1, _ROWS)),
-        ("detection_classes", np.int32, (1, _ROWS)),
-        ("detection_indices", np.int32, (1, _ROWS)),
-        ("num_detections", np.int32, ()),
-        ("status", np.int32, ()),
-        ("detection_keypoints", np.float32, (1, _ROWS, _ANY, 3)),
-        ("track_ids", np.int64, (1, _ROWS)),
-        ("detection_angles", np.float32, (1, _ROWS)),
-        ("detection_rle", _TEXTS, (1, _ROWS)),
-        ("mask_size", np.int32, (1, 2)),
-        ("class_scores", np.float32, (1, _ROWS)),
-        ("class_ids", np.int32, (1, _ROWS)),
-        ("class_labels", _TEXTS, (1, _ROWS)),
-        (PROBABILITIES, _TEXTS, (1, _ROWS)),
-        ("frame_index", np.int64, ()),
-        ("pts_seconds", np.float64, ()),
-        ("dropped", np.int64, ()),
-    )
+    "detection_boxes": (_FLOAT, (1, _ROWS, 4)),
+    "detection_scores": (_FLOAT, (1, _ROWS)),
+    "detection_classes": (_INT, (1, _ROWS)),
+    "detection_indices": (_INT, (1, _ROWS)),
+    "num_detections": (_INT, ()),
+    "status": (_INT, ()),
+    "detection_keypoints": (_FLOAT, (1, _ROWS, _ANY, 3)),
+    "track_ids": (_LONG, (1, _ROWS)),
+    "detection_angles": (_FLOAT, (1, _ROWS)),
+    "detection_rle": (_TEXT, (1, _ROWS)),
+    "mask_size": (_INT, (1, 2)),
+    "class_scores": (_FLOAT, (1, _ROWS)),
+    "class_ids": (_INT, (1, _ROWS)),
+    "class_labels": (_TEXT, (1, _ROWS)),
+    PROBABILITIES: (_TEXT, (1, _ROWS)),
+    "frame_index": (_LONG, ()),
+    "pts_seconds": (_DOUBLE, ()),
+    "dropped": (_LONG, ()),
 }
 _FRAME_OUTPUTS = ("frame_index", "pts_seconds", "dropped")
 _DETECTION = tuple(name for name in Task.detection.required if name != "status")
@@ -77,25 +76,21 @@ class ResponseReader:
         self._labels = dict(enumerate(labels or ()))
         task = model.task
         if best_classes is None:
-            is_all = extras or task is Task.classification
             names = tuple(model.outputs) if task is Task.tensors else task.required
-            names += task.outputs if is_all else ()
+            names += task.outputs if extras or task is Task.classification else ()
+        elif best_classes < 1:
+            raise InvalidArgumentError(f"classify {best_classes} is below 1")
+        elif task is not Task.classification or PROBABILITIES not in model.outputs:
+            raise InvalidArgumentError(
+                f"model '{model.name}' has no output {PROBABILITIES} for the best classes; leave "
+                "classify out, or name a classifier that has it"
+            )
         else:
-            self._check_best_classes(best_classes)
             names = (PROBABILITIES, "status")
         if model.reads_videos:
             names += ("track_ids", *_FRAME_OUTPUTS)
         counts = {PROBABILITIES: best_classes or 0}
         self.outputs = {name: counts.get(name, 0) for name in names if name in model.outputs}
-
-    def _check_best_classes(self, best_classes: int) -> None:
-        if best_classes < 1:
-            raise InvalidArgumentError(f"classify {best_classes} is below 1")
-        if self.model.task is not Task.classification or PROBABILITIES not in self.model.outputs:
-            raise InvalidArgumentError(
-                f"model '{self.model.name}' has no output {PROBABILITIES} for the best "
-                "classes; leave classify out, or name a classifier that has it"
-            )
 
     def read(self, tensors: Tensors) -> dict[str, Any]:
         """Return the fields of ImageResult that follow from a response, a batch of one.
@@ -103,7 +98,11 @@ class ResponseReader:
         Raises:
             RequestError: The image's status is not 0, or the tensors do not fit together.
         """
-        _check_status(tensors)
+        status = _take(tensors, "status")
+        code = Status.OK if status is None else status.item()
+        if code != Status.OK:
+            name = status_name(code)
+            raise RequestError(name, f"the server returned status {code} ({name})")
         if self._best_classes is not None:
             return {"classes": _read_best_classes(tensors, self._labels)}
         if self.model.task is Task.classification:
@@ -125,8 +124,8 @@ class ResponseReader:
         """
         if all(tensor is None for tensor in tensors.values()):
             return {}
-        boxes = tensors.get("detection_boxes")
         if self.model.task is Task.detection and "num_detections" not in self.model.outputs:
+            boxes = tensors.get("detection_boxes")
             rows = 0 if boxes is None or boxes.ndim != 3 else boxes.shape[1]
             tensors = {**tensors, "num_detections": np.full((1, 1), rows, np.int32)}
         return self.read(tensors)
@@ -144,14 +143,14 @@ class ResponseReader:
             raise _faulty("pts_seconds with a number that is not finite")
         return FramePosition(*values)
 
-    def result(self, name: str, outcome: dict[str, Any] | RequestError, **more: Any) -> ImageResult:
-        """Return the result of an image, of what `read` returned or the error."""
-        task, upright = self.model.task, self.model.upright
+    def result(
+        self, name: str, outcome: dict[str, Any] | RequestError, **details: Any
+    ) -> ImageResult:
+        """Return the result of an image, from what `read` returned or the error."""
+        fields = {"task": self.model.task, "upright": self.model.upright, **details}
         if isinstance(outcome, RequestError):
-            fields: dict[str, Any] = {"status": outcome.status_name, "error": str(outcome)}
-        else:
-            fields = {"status": "ok", **outcome}
-        return ImageResult(name, task=task, upright=upright, **fields, **more)
+            return ImageResult(name, outcome.status_name, error=str(outcome), **fields)
+        return ImageResult(name, "ok", **outcome, **fields)
 
     def try_read(self, tensors: Tensors) -> dict[str, Any] | RequestError:
         """Return the result of `read` or its error, without references to the tensors."""
@@ -176,43 +175,37 @@ def read_rows(outputs: Tensors, labels: Labels) -> ImageDetections:
     kept = count.item()
     if not 0 <= kept <= rows:
         raise _misfit("num_detections", count, f"0 to {rows}")
-    first: dict[str, NDArray[Any]] = {}
+    kept_rows: dict[str, NDArray[Any]] = {}
     for name in _DETECTION_ROWS:
-        is_required = name in _DETECTION
-        tensor = (
-            _require(outputs, name, _DETECTION, rows) if is_required else _take(outputs, name, rows)
-        )
-        if tensor is None:
-            continue
-        part = first[name] = tensor[0, :kept].copy()
-        if part.dtype.kind == "f" and not np.isfinite(part).all():
-            raise _faulty(f"{name} with a number that is not finite")
+        if name in _DETECTION:
+            tensor: NDArray[Any] | None = _require(outputs, name, _DETECTION, rows)
+        else:
+            tensor = _take(outputs, name, rows)
+        if tensor is not None:
+            values = kept_rows[name] = tensor[0, :kept].copy()
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise _faulty(f"{name} with a number that is not finite")
     rle, mask_size = None, None
-    if "detection_rle" in first:
-        rle, mask_size = _read_masks(first["detection_rle"], _take(outputs, "mask_size"))
-    class_ids = first["detection_classes"]
+    if "detection_rle" in kept_rows:
+        rle, mask_size = _read_masks(kept_rows["detection_rle"], _take(outputs, "mask_size"))
+    class_ids = kept_rows["detection_classes"]
     names = [*map(labels.get, class_ids.tolist())] if labels else []
     classes: list[ClassScore | None] | None = None
-    if "class_ids" in first and "class_scores" in first:
-        served = first.get("class_labels", [""] * kept)
-        classes = [
-            ClassScore(int(class_id), float(score), _text(name) or None) if class_id >= 0 else None
-            for class_id, score, name in zip(
-                first["class_ids"], first["class_scores"], served, strict=True
-            )
-        ]
+    if "class_ids" in kept_rows and "class_scores" in kept_rows:
+        served_names = kept_rows.get("class_labels", [""] * kept)
+        classes = _make_classes(kept_rows["class_ids"], kept_rows["class_scores"], served_names, {})
     return ImageDetections(
-        boxes=first["detection_boxes"],
-        scores=first["detection_scores"],
+        boxes=kept_rows["detection_boxes"],
+        scores=kept_rows["detection_scores"],
         class_ids=class_ids,
-        indices=first["detection_indices"],
-        keypoints=first.get("detection_keypoints"),
-        angles=first.get("detection_angles"),
+        indices=kept_rows["detection_indices"],
+        keypoints=kept_rows.get("detection_keypoints"),
+        angles=kept_rows.get("detection_angles"),
         rle=rle,
         mask_size=mask_size,
         labels=names if any(name is not None for name in names) else None,
         classifications=classes,
-        track_ids=first.get("track_ids"),
+        track_ids=kept_rows.get("track_ids"),
     )
 
 
@@ -229,38 +222,37 @@ def read_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
     """
     scores = _require(outputs, "class_scores", _CLASSIFICATION)
     class_ids = _require(outputs, "class_ids", _CLASSIFICATION, scores.shape[1])
-    served = _take(outputs, "class_labels", scores.shape[1])
+    names = _take(outputs, "class_labels", scores.shape[1])
     if not np.isfinite(scores).all():
         raise _faulty("class_scores with a number that is not finite")
-    texts = [""] * scores.size if served is None else served[0]
+    served_names = [""] * scores.size if names is None else names[0]
+    return [*filter(None, _make_classes(class_ids[0], scores[0], served_names, labels))]
+
+
+def _make_classes(
+    class_ids: NDArray[Any], scores: NDArray[Any], names: Iterable[object], labels: Labels
+) -> list[ClassScore | None]:
+    """Return the class of each row, None for the id -1; `labels` take precedence over `names`."""
     return [
-        ClassScore(each, score, labels.get(each) or _text(name) or None)
-        for each, score, name in zip(class_ids[0].tolist(), scores[0].tolist(), texts, strict=True)
-        if each >= 0
+        ClassScore(class_id, score, labels.get(class_id) or _to_text(name) or None)
+        if class_id >= 0
+        else None
+        for class_id, score, name in zip(class_ids.tolist(), scores.tolist(), names, strict=True)
     ]
-
-
-def _check_status(outputs: Tensors) -> None:
-    """Raise RequestError where there is a status and it is not 0."""
-    status = _take(outputs, "status")
-    code = Status.OK if status is None else status.item()
-    if code != Status.OK:
-        name = status_name(code)
-        raise RequestError(name, f"the server returned status {code} ({name})")
 
 
 def _read_best_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
     """Return the classes of one response of Triton's classification extension, best first."""
     classes = []
-    for element in map(_text, _require(outputs, PROBABILITIES, (PROBABILITIES,))[0]):
-        score, class_id, label = (*element.split(":", 2), "", "")[:3]
+    for element in map(_to_text, _require(outputs, PROBABILITIES, (PROBABILITIES,))[0]):
+        parts = (*element.split(":", 2), "", "")
         try:
-            best = ClassScore(int(class_id), float(score), labels.get(int(class_id)) or label)
+            score, class_id = float(parts[0]), int(parts[1])
         except ValueError:
-            best = ClassScore(0, math.nan, None)
-        if not math.isfinite(best.score):
+            score, class_id = math.nan, -1
+        if not math.isfinite(score):
             raise _faulty(f"the class {element[:80]!r}, not score:id:label")
-        classes.append(ClassScore(best.class_id, best.score, best.label or None))
+        classes.append(ClassScore(class_id, score, labels.get(class_id) or parts[2] or None))
     return classes
 
 
@@ -273,8 +265,8 @@ def _read_masks(
     height, width = size[0].tolist()
     if height < 0 or width < 0:
         raise _misfit("mask_size", size, "a height and a width")
-    rle = [_text(each).encode("utf-8", "replace") for each in encoded]
-    if not all(each and each.isascii() for each in rle):
+    rle = [_to_text(mask).encode("utf-8", "replace") for mask in encoded]
+    if not all(mask and mask.isascii() for mask in rle):
         raise _faulty("a detection_rle that is not COCO's RLE")
     return rle, (height, width)
 
@@ -296,8 +288,8 @@ def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] 
         return None
     dtype, shape = _OUTPUTS[name]
     if tensor.dtype != dtype:
-        texts = "texts" if dtype is _TEXTS else dtype
-        raise _faulty(f"{name} of type {tensor.dtype}; {texts} is expected")
+        expected = "texts" if dtype is _TEXT else dtype
+        raise _faulty(f"{name} of type {tensor.dtype}; {expected} is expected")
     fits = tensor.ndim == len(shape) if shape else tensor.size == 1
     for side, size in zip(shape, tensor.shape, strict=False):
         is_rows = side == _ROWS and rows in (None, size)
@@ -310,11 +302,13 @@ def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] 
 
 def _misfit(name: str, tensor: NDArray[Any], expected: str) -> RequestError:
     values = f" {tensor.tolist()}" if tensor.size <= 2 else ""
-    text = f"{name} {tensor.shape}{values}, and {expected} is expected"
-    return _faulty(f"outputs that do not fit together: {text}")
+    return _faulty(
+        f"outputs that do not fit together: {name} {tensor.shape}{values}, and {expected} is "
+        "expected"
+    )
 
 
-def _text(element: object) -> str:
+def _to_text(element: object) -> str:
     """Return an element of a BYTES tensor as text."""
     if isinstance(element, (bytes, str)):
         return element.decode("utf-8", "replace") if isinstance(element, bytes) else element
