@@ -24,7 +24,7 @@ from endcap.client.errors import (
     RequestError,
     closed,
     from_grpc,
-    from_stream,
+    from_message,
     timed_out,
     unreadable,
 )
@@ -35,7 +35,6 @@ T = TypeVar("T")
 
 FIRST_WAIT_S = 0.25
 MAX_WAIT_S = 5.0
-_TRACING = "opentelemetry.trace"
 
 
 def retry_wait(error: RequestError, attempt: int, left_s: float) -> float | None:
@@ -70,8 +69,7 @@ class Connection:
         self.options = options
         self.address = replace(address, secure=address.secure or options.tls is not None)
         self.runtime: Runtime = runtime or Threads()
-        is_async = self.runtime.is_async
-        self.transport = make_transport(self.address, options, is_async=is_async)
+        self.transport = make_transport(self.address, options, is_async=self.runtime.is_async)
         self.module: Any = self.transport.module  # tritonclient.grpc or tritonclient.http
         self.is_closed = False
         self._is_lost = False  # whether the attempts of the last request were used up
@@ -136,7 +134,7 @@ class Connection:
                 if isinstance(message, BaseException):
                     raise self._stream_error(message) from message
                 if message.error_message:
-                    raise from_stream(message.error_message)
+                    raise from_message(message.error_message)
                 yield self.module.InferResult(message.infer_response)
         except TimeoutError as error:
             raise timed_out(limit_s) from error
@@ -210,13 +208,13 @@ class Connection:
 
     def headers(self) -> dict[str, str]:
         """Return the headers of a request, with those of the caller's OpenTelemetry span."""
-        given = dict(self.options.headers)
-        if _TRACING not in sys.modules:  # nor is there a span, then
-            return given
+        own_headers = dict(self.options.headers)
+        if "opentelemetry.trace" not in sys.modules:  # then there is no span
+            return own_headers
         headers: dict[str, str] = {}
         importlib.import_module("opentelemetry.propagate").inject(headers)
-        names = {name.lower() for name in given}
-        return {n: value for n, value in headers.items() if n.lower() not in names} | given
+        names = {name.lower() for name in own_headers}
+        return {n: value for n, value in headers.items() if n.lower() not in names} | own_headers
 
 
 def read_items(response: Any, name: str) -> list[dict[str, Any]]:

@@ -125,7 +125,7 @@ def from_grpc(status: str, message: str) -> RequestError:
         name = "unavailable"
         message = "the server ended the call without a response"
     transient = status == "UNAVAILABLE" and not restricted
-    return _error(name, message, transient=transient)
+    return from_message(message, name, transient=transient)
 
 
 def from_http(error: Any) -> RequestError:
@@ -144,12 +144,7 @@ def from_http(error: Any) -> RequestError:
         name = "timeout"
     if status == 403 and _RESTRICTED.match(message):
         name = "unsupported"
-    return _error(name, message, transient=status == 503)
-
-
-def from_stream(message: str) -> RequestError:
-    """Return the error of one response of a stream, for which Triton sends no status."""
-    return _error("internal", message)
+    return from_message(message, name, transient=status == 503)
 
 
 def from_os_error(error: OSError) -> RequestError:
@@ -169,10 +164,11 @@ def closed() -> RequestError:
     return RequestError("cancelled", "the connection was closed; open another one")
 
 
-def _error(name: str, message: str, *, transient: bool = False) -> RequestError:
-    known = _CLASS_IN_MESSAGE.match(message)
-    if known:
-        name, message = known.group(1), message[known.end() :]
+def from_message(message: str, name: str = "internal", *, transient: bool = False) -> RequestError:
+    """Return the error for a message of Triton; the failure class that it names replaces `name`."""
+    match = _CLASS_IN_MESSAGE.match(message)
+    if match:
+        name, message = match[1], message[match.end() :]
     elif _STOPPING.search(message):
         name, transient = "unavailable", True
     hint = _RETRY_AFTER.search(message) if name == "unavailable" else None
@@ -182,5 +178,5 @@ def _error(name: str, message: str, *, transient: bool = False) -> RequestError:
         message,
         region_lost=_REGION_LOST.search(message) is not None,
         transient=transient or hint is not None,
-        retry_after_s=None if hint is None else int(hint.group(1)) / 1e3,
+        retry_after_s=None if hint is None else int(hint[1]) / 1e3,
     )

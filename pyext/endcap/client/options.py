@@ -100,8 +100,8 @@ class Tls:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            given, missing = ("certificate", "key") if self.key is None else ("key", "certificate")
-            raise InvalidArgumentError(f"TLS has a {given} without its {missing}; give both")
+            one, other = ("certificate", "key") if self.key is None else ("key", "certificate")
+            raise InvalidArgumentError(f"TLS has a {one} without its {other}; give both")
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ def ssl_context(tls: Tls, module: ModuleType = ssl) -> ssl.SSLContext:
             context.load_cert_chain(tls.certificate, tls.key)
     except OSError as error:  # ssl.SSLError is one
         files = {"ca": tls.ca, "certificate": tls.certificate, "key": tls.key}
-        given = ", ".join(f"{name} '{os.fspath(path)}'" for name, path in files.items() if path)
+        names = ", ".join(f"{name} '{os.fspath(path)}'" for name, path in files.items() if path)
         raise InvalidArgumentError(
-            f"TLS cannot use {given} ({error}); give PEM files, and the key that belongs to the "
+            f"TLS cannot use {names} ({error}); give PEM files, and the key that belongs to the "
             "certificate"
         ) from error
     if not tls.verify:

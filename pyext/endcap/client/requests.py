@@ -85,23 +85,22 @@ class RequestFormat:
     ) -> Arguments:
         """Return the arguments of `infer` for these images; with a lease, in shared memory."""
         model, name = self._model, self._model.input_name
-        outputs = [*self._outputs.values()]
         if model.input.datatype == "UINT8":
             array = np.frombuffer(images[0], np.uint8)
             array = array[None] if self._is_batched else array
-            given = self._given(name, array, "UINT8") if lease is None else lease.put(name, array)
+            tensor = self._input(name, array, "UINT8") if lease is None else lease.put(name, array)
         else:
             shape = (len(images), 1) if self._is_batched else (1,)
             if lease is None:
-                given = self._texts(name, images, shape)
+                tensor = self._bytes_input(name, images, shape)
             else:
-                given = lease.put_encoded(name, images, shape)
+                tensor = lease.put_encoded(name, images, shape)
+        arguments = self._arguments([tensor], request_id)
         if lease is not None:
-            outputs = [
+            arguments["outputs"] = [
                 lease.output(name, *fixed) if (fixed := self._fixed(name, len(images))) else output
                 for name, output in self._outputs.items()
             ]
-        arguments = self._with_inputs([given], request_id) | {"outputs": outputs}
         if step is not None:
             arguments["sequence_id"] = step.id
             arguments["sequence_start"] = step.start
@@ -118,10 +117,10 @@ class RequestFormat:
             RequestError: A file that cannot be read.
         """
         content = read_file(Path(video)) if isinstance(video, (str, os.PathLike)) else bytes(video)
-        inputs = [self._texts("encoded", [content], (1,))]
+        inputs = [self._bytes_input("encoded", [content], (1,))]
         if options:
-            inputs.append(self._texts("options", [check_options(options)], (1,)))
-        return self._with_inputs(inputs, request_id)
+            inputs.append(self._bytes_input("options", [check_options(options)], (1,)))
+        return self._arguments(inputs, request_id)
 
     def read(self, result: Any, images: int, lease: Lease | None = None) -> list[Tensors]:
         """Return each image's tensors, as a batch of one, from tritonclient's InferResult.
@@ -150,7 +149,7 @@ class RequestFormat:
         if images == 1:
             return [tensors]
         return [
-            {name: None if each is None else each[n : n + 1] for name, each in tensors.items()}
+            {name: None if t is None else t[n : n + 1] for name, t in tensors.items()}
             for n in range(images)
         ]
 
@@ -173,23 +172,18 @@ class RequestFormat:
             return None
         return sides, dtype
 
-    def _with_inputs(self, inputs: Sequence[Any], request_id: str) -> Arguments:
-        outputs = [*self._outputs.values()]
-        return {
-            "model_name": self._model.name,
-            "inputs": inputs,
-            "outputs": outputs,
-            "request_id": request_id,
-        }
+    def _arguments(self, inputs: Sequence[Any], request_id: str) -> Arguments:
+        name, outputs = self._model.name, [*self._outputs.values()]
+        return {"model_name": name, "inputs": inputs, "outputs": outputs, "request_id": request_id}
 
-    def _texts(self, name: str, elements: Sequence[bytes], shape: tuple[int, ...]) -> Any:
+    def _bytes_input(self, name: str, elements: Sequence[bytes], shape: tuple[int, ...]) -> Any:
         array = np.empty(len(elements), np.object_)
         array[:] = elements
-        return self._given(name, array.reshape(shape), "BYTES")
+        return self._input(name, array.reshape(shape), "BYTES")
 
-    def _given(self, name: str, array: NDArray[Any], datatype: str) -> Any:
-        given = self._tritonclient.InferInput(name, list(array.shape), datatype)
-        return given.set_data_from_numpy(array)
+    def _input(self, name: str, array: NDArray[Any], datatype: str) -> Any:
+        tensor = self._tritonclient.InferInput(name, list(array.shape), datatype)
+        return tensor.set_data_from_numpy(array)
 
 
 def check_options(options: Mapping[str, object] | None) -> bytes:

@@ -83,27 +83,21 @@ def image_input(inputs: Specs) -> str | None:
 def why_no_images(inputs: Specs, outputs: Specs, *, decoupled: bool = False) -> str | None:
     """Return why a client cannot send images to a model; None where it can."""
     if image_input(inputs) is None:
-        given = (
+        texts = (
             f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
             for name, spec in inputs.items()
         )
-        return f"its inputs are {', '.join(given)}, and one of encoded images is expected"
+        return f"its inputs are {', '.join(texts)}, and one of encoded images is expected"
     return why_no_task(outputs) if task_of(outputs, decoupled=decoupled) is None else None
 
 
 async def fetch_served_model(
     connection: Connection, model: str, *, best_classes: bool = False
 ) -> ServedModel:
-    """Return the model as the server describes it.
-
-    Args:
-        connection: With the server.
-        model: The model's name.
-        best_classes: Whether classes come from Triton's classification extension.
+    """Return a model as the server describes it; the task is as for `task_of`.
 
     Raises:
-        ClientError: No server responds, it does not serve `model`, or the model's tensors are not
-            those of encoded images, and of detections, classes or, with geometry, others.
+        ClientError: No server responds, it does not serve the model, or a client cannot use it.
     """
     address = connection.address
     try:
@@ -153,12 +147,7 @@ async def fetch_served_model(
 
 
 def find_model(address: Address, options: ConnectionOptions, default: str) -> str:
-    """Return `default` where it is ready or nothing else fits, else the only model for images.
-
-    Args:
-        address: Of the server.
-        options: Of the connection.
-        default: The model's usual name.
+    """Return `default` if it is ready or not the only choice, else the only model for images.
 
     Raises:
         ClientError: No server responds.
@@ -200,11 +189,11 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
 
 
 async def _models_with_images(connection: Connection) -> list[str]:
-    """Return the ready models that a client can send images to; none where no server responds."""
+    """Return the ready models that a client can send images to; none if no server responds."""
     try:
-        # Of the statistics: `endcap serve` closes the repository's index.
+        # `endcap serve` closes the repository's index, so that the statistics have to name them.
         statistics = await connection.request("get_inference_statistics")
-        names = {str(each.get("name")) for each in read_items(statistics, "model_stats")}
+        names = {str(model.get("name")) for model in read_items(statistics, "model_stats")}
         described = {name: await _describe(connection, name) for name in sorted(names)}
     except RequestError:  # it is for advice only: the error that calls for it is raised anyway
         return []
@@ -216,7 +205,7 @@ async def _models_with_images(connection: Connection) -> list[str]:
 
 
 async def _advise(connection: Connection) -> str:
-    """Return which model to name instead."""
+    """Return the end of an error message: which model to name instead."""
     names = await _models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
@@ -229,10 +218,11 @@ async def _advise(connection: Connection) -> str:
 
 
 async def _no_server(connection: Connection, error: RequestError) -> ClientError:
+    """Return the error for a server that does not respond."""
     address = connection.address
     other: Protocol = "http" if address.protocol == "grpc" else "grpc"
     if await _responds(connection, replace(address, protocol=other)):
-        port = {"http": "HTTP", "grpc": "gRPC"}[other]
+        port = "HTTP" if other == "http" else "gRPC"
         return ClientError(
             f"no Triton server responds at {address} ({error}); this looks like the {port} port: "
             f"give {other}://{address.authority}"

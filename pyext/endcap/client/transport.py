@@ -13,7 +13,6 @@ import re
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from endcap._pip_commands import import_extra
@@ -32,8 +31,6 @@ from endcap.errors import InvalidArgumentError
 _MAX_BYTES = 2**31 - 1  # of a message, both ways: Triton's own limit
 # geventhttpclient's messages for the end of a connection, among those for other protocols.
 _BROKEN = re.compile("closed|EOF|Incomplete")
-# Reconnect soon after a restart; by default gRPC waits up to two minutes between attempts.
-_RECONNECT_MS = {"initial": 100, "max": 2000}
 _thread = threading.local()
 
 
@@ -113,11 +110,10 @@ class _GrpcTransport(Transport):
         super().__init__("grpc", compression_algorithm=options.compression)
         self._is_async = is_async
         make = import_client("grpc.aio" if is_async else "grpc").InferenceServerClient
-        tls = _tls_arguments(options.tls or Tls()) if address.secure else {}
-        channel_arguments = _channel_arguments(options)
-        self._open = functools.partial(
-            make, address.authority, channel_args=channel_arguments, **tls
-        )
+        arguments: dict[str, Any] = {"channel_args": _channel_arguments(options)}
+        if address.secure:
+            arguments |= _tls_arguments(options.tls or Tls())
+        self._open = functools.partial(make, address.authority, **arguments)
         if not is_async:
             self.client()
 
@@ -189,8 +185,9 @@ class _AsyncHttpTransport(_AnyHttpTransport):
         tls = {}
         if address.secure:
             tls = {"ssl": True, "ssl_context": ssl_context(options.tls or Tls())}
-        limits = {"conn_limit": 0, "conn_timeout": None}
-        self._open = functools.partial(make, address.authority, **limits, **tls)
+        self._open = functools.partial(
+            make, address.authority, conn_limit=0, conn_timeout=None, **tls
+        )
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
@@ -223,24 +220,21 @@ class _HttpTransport(_AnyHttpTransport):
         self._gevent = importlib.import_module("gevent")
         tls: dict[str, Any] = {}
         if address.secure:
-            given = options.tls or Tls()
-            context = ssl_context(given, importlib.import_module("gevent.ssl"))
+            context = ssl_context(options.tls or Tls(), importlib.import_module("gevent.ssl"))
             tls = {"ssl": True, "ssl_context_factory": lambda cafile: context}
-            tls["insecure"] = not given.verify
-        limits = {"connection_timeout": None, "network_timeout": None}
-        self._open = functools.partial(
-            self.module.InferenceServerClient, address.authority, **limits, **tls
-        )
-        self._own = threading.local()  # the thread's client
+            tls["insecure"] = not context.check_hostname
+        make = functools.partial(self.module.InferenceServerClient, address.authority, **tls)
+        self._open = functools.partial(make, connection_timeout=None, network_timeout=None)
+        self._of_thread = threading.local()  # its client
         self._waiting: dict[object, tuple[Any, Any]] = {}  # hub and greenlet of each request
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
     ) -> Any:
-        client, hub = getattr(self._own, "client", None), self._gevent.get_hub()
+        client, hub = getattr(self._of_thread, "client", None), self._gevent.get_hub()
         if client is None:
-            client = self._own.client = self._open()
-            self._own.end = _close_with_thread(client, hub)
+            client = self._of_thread.client = self._open()
+            self._of_thread.end = _close_with_thread(client, hub)
         request = object()
         self._waiting[request] = hub, self._gevent.getcurrent()
         try:
@@ -249,7 +243,7 @@ class _HttpTransport(_AnyHttpTransport):
         except self._exception:  # the server has responded
             raise
         except BaseException:
-            self._own.client = None  # its connection may be in the middle of a response
+            self._of_thread.client = None  # its connection may be in the middle of a response
             client.close()
             raise
         finally:
@@ -258,9 +252,10 @@ class _HttpTransport(_AnyHttpTransport):
     async def close(self) -> None:
         for request, (hub, greenlet) in [*self._waiting.items()]:
             hub.loop.run_callback_threadsafe(self._interrupt, request, greenlet)
-        client = getattr(self._own, "client", None)
-        if client is not None:  # gevent leaves other threads' clients to the ends of the threads
-            self._own.client = None
+        if (
+            client := getattr(self._of_thread, "client", None)
+        ) is not None:  # gevent leaves other threads' clients to the ends of the threads
+            self._of_thread.client = None
             client.close()
             self._gevent.sleep(0)  # its loop closes the socket
 
@@ -322,20 +317,21 @@ def _tls_arguments(tls: Tls) -> dict[str, Any]:
             "authority as ca"
         )
     ssl_context(tls)  # gRPC would report a file that is not PEM only with the first request
-    return {
-        "ssl": True,
-        "root_certificates": None if tls.ca is None else Path(tls.ca),
-        "private_key": None if tls.key is None else Path(tls.key),
-        "certificate_chain": None if tls.certificate is None else Path(tls.certificate),
+    files = {
+        "root_certificates": tls.ca,
+        "private_key": tls.key,
+        "certificate_chain": tls.certificate,
     }
+    return {"ssl": True, **files}
 
 
 def _channel_arguments(options: ConnectionOptions) -> list[tuple[str, int]]:
     arguments = [
         ("grpc.max_send_message_length", _MAX_BYTES),
         ("grpc.max_receive_message_length", _MAX_BYTES),
-        ("grpc.initial_reconnect_backoff_ms", _RECONNECT_MS["initial"]),
-        ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS["max"]),
+        # Reconnect soon after a restart; by default gRPC waits up to two minutes between attempts.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2000),
     ]
     keepalive = options.keepalive
     if keepalive is not None:

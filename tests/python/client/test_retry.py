@@ -15,7 +15,7 @@ from endcap.client.errors import (
     RequestError,
     from_grpc,
     from_os_error,
-    from_stream,
+    from_message,
 )
 
 
@@ -59,7 +59,7 @@ def test_other_errors_are_not_retried() -> None:
         from_http(404, b""),
         from_http(429, b""),
         from_http(500, b""),
-        from_stream("Exceeds maximum queue size"),
+        from_message("Exceeds maximum queue size"),
         from_os_error(OSError(113, "No route to host")),
     ):
         assert retry_wait(error, 0, 10) is None
@@ -110,7 +110,7 @@ OVERLOADED = (
         from_grpc("UNAVAILABLE", f"in ensemble 'detect', {OVERLOADED} 1500 ms"),
         from_grpc("UNAVAILABLE", f"model 'preprocess': {OVERLOADED} 1500 ms"),
         from_http(503, json.dumps({"error": f"{OVERLOADED} 1500 ms"}).encode()),
-        from_stream(f"{OVERLOADED} 1500 ms"),
+        from_message(f"{OVERLOADED} 1500 ms"),
     ],
     ids=["gRPC", "ensemble", "cascade", "HTTP", "stream"],
 )
@@ -192,8 +192,8 @@ def test_a_server_that_stops_is_unavailable_for_now(message: str) -> None:
         from_grpc("INTERNAL", message),
         from_grpc("NOT_FOUND", message),
         from_http(400, said),
-        from_stream(message),
+        from_message(message),
     ):
         assert (error.status_name, error.transient) == ("unavailable", True)
     for other in ("unknown model: 'detect' is not found", "internal: Server is stopping"):
-        assert not from_stream(other).transient
+        assert not from_message(other).transient
