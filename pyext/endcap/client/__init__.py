@@ -4,7 +4,7 @@
 
 1. `client.py`, `DetectionClient.detect`: runs the coroutine of
 2. `detection.py`, `Detector._detect`: cuts the images into batches; `_process` reads the files,
-   `_infer` makes a request of them (`requests.py`) and results of the response (`results.py`),
+   `_send` makes a request of them (`requests.py`) and results of the response (`results.py`),
 3. `connection.py`, `Connection.repeat`: sends it within the deadline, and again, by
 4. `transport.py`: `infer` of tritonclient's client for gRPC or HTTP, and its errors.
 

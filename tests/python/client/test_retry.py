@@ -14,8 +14,8 @@ from endcap.client.connection import FIRST_WAIT_S, MAX_WAIT_S, retry_wait
 from endcap.client.errors import (
     RequestError,
     from_grpc,
-    from_os_error,
     from_message,
+    from_os_error,
 )
 
 
