@@ -4,23 +4,18 @@
 
 1. `client.py`, `DetectionClient.detect`: runs the coroutine of
 2. `detection.py`, `Detector._detect`: cuts the images into batches; `_process` reads the files,
-   `_send` makes a request of them (`requests.py`) and results of the response (`results.py`),
-3. `connection.py`, `Connection.repeat`: sends it within the deadline, and again, by
+   `_send` builds a request (`requests.py`) and reads results from the response (`results.py`),
+3. `connection.py`, `Connection.repeat`: sends it within the deadline, with retries, by
 4. `transport.py`: `infer` of tritonclient's client for gRPC or HTTP, and its errors.
 
-The methods of `AsyncDetectionClient` are the coroutines of 2. `concurrency.py` has what differs
-between threads and tasks. `shared_memory.py` has pools of memory that a server on this machine
-shares, `regions.py` that memory.
+The methods of `AsyncDetectionClient` are the coroutines of 2. `concurrency.py` has the differences
+between threads and tasks. `shared_memory.py` has the pools of regions (`regions.py`) that a server
+on this machine shares.
 """
 
 from endcap.client.client import AsyncDetectionClient, DetectionClient
 from endcap.client.errors import ClientError, RequestError
-from endcap.client.options import (
-    ClientArguments,
-    ConnectionOptions,
-    Keepalive,
-    Tls,
-)
+from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive, Tls
 from endcap.client.regions import Lease
 from endcap.client.requests import SequenceStep
 from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool

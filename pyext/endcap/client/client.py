@@ -12,40 +12,40 @@ from endcap.results import ImageResult, Results
 
 
 class DetectionClient(Detector):
-    """A client of an ensemble that takes the input `encoded` and returns detections or classes.
+    """A client of an ensemble that takes encoded images and returns detections or classes.
 
-    Of one that `endcap init --head none` wrote, results have the network's outputs as `tensors`.
+    For an ensemble of `endcap init --head none`, results have the network's outputs as `tensors`.
 
-    `DetectionClient` is for threads: it connects when it is made, and is thread-safe; a forked
-    child needs its own client. `AsyncDetectionClient` is for asyncio: it connects when its
+    `DetectionClient` is for threads: it connects when it is constructed, and is thread-safe; a
+    forked child needs its own client. `AsyncDetectionClient` is for asyncio: it connects when its
     `async with` block begins, and any number of tasks of that event loop may use it at once.
 
-    An image is bytes or a path of an encoded file, which is sent unmodified, a Pillow image, or an
-    array uint8 of NumPy or with __dlpack__: [N] of an encoded file, [H,W,3] or [H,W] of pixels.
+    An image is bytes or a path of an encoded file, which is sent unmodified, a Pillow image, or a
+    uint8 array of NumPy or with __dlpack__: [N] of an encoded file, [H,W,3] or [H,W] of pixels.
 
     Args:
-        url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it where `protocol` is
-            not given.
+        url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it unless `protocol` is
+            given.
         protocol: "grpc" or "http"; None takes the URL's, else gRPC.
         model: The ensemble's name.
-        timeout_s: For each image: its requests, their retries, and the wait for shared memory.
-        concurrency: The number of requests in flight at once.
+        timeout_s: The deadline of each image, with retries and the wait for shared memory.
+        concurrency: The maximum number of requests in flight.
         batch: The maximum number of images in a request.
         labels: Class names by id; None reads them from the parameter `labels` of the model's
             configuration (comma-separated, or a JSON list). A classifier's own output
-            `class_labels` names what these do not.
-        extras: Whether to request keypoints, angles and masks, too, where the model has them.
-        shared_memory: "system" or "cuda" passes tensors through memory that this machine's server
-            shares; see `SharedMemoryPool`.
+            `class_labels` names the classes that these do not.
+        extras: Whether to request keypoints, angles and masks as well, if the model has them.
+        shared_memory: "system" or "cuda" passes tensors through memory that is shared with a
+            server on this machine; see `SharedMemoryPool`.
         regions: The number of shared-memory regions; None is `concurrency`.
-        region_bytes: The size of each; None has room for a batch, 8 MiB for each encoded image.
-        classify: The number of best classes to request from Triton's classification extension, of a
-            classifier with the output class_probabilities; None takes the model's own classes.
-        color: "rgb" or "bgr", of images that are pixels.
+        region_bytes: The size of a region; None has room for a batch of images of 8 MiB.
+        classify: The number of best classes to request from Triton's classification extension, for
+            a classifier with the output class_probabilities; None takes the model's own classes.
+        color: "rgb" or "bgr", the order of the channels of pixels.
         jpeg_quality: Pixels are sent as JPEG of this quality, 1 to 100, without chroma subsampling.
         request_id: The prefix of the ids of requests, which the server logs. None draws one.
-        options: Of the connection: retries, headers, TLS, compression, keepalive. Its timeout_s
-            takes precedence over `timeout_s`.
+        options: Options of the connection: retries, headers, TLS, compression, keepalive. Its
+            timeout_s takes precedence over `timeout_s`.
 
     Raises:
         ClientError: No server responds at the address, it does not serve the model, or the model's
@@ -70,24 +70,21 @@ class DetectionClient(Detector):
         run(self._end())
 
     def detect(
-        self,
-        images: Iterable[Image],
-        *,
-        on_result: Callable[[ImageResult], None] | None = None,
+        self, images: Iterable[Image], *, on_result: Callable[[ImageResult], None] | None = None
     ) -> Results:
         """Return the result of each image, in the order of `images`.
 
-        When the client is closed meanwhile, images that were not sent have the status "cancelled",
-        and no more are taken from an iterable without a length. In asyncio, cancelling the task
-        that awaits the results cancels its requests.
+        An image that fails has its own status and message, and does not affect the others. If the
+        client is closed meanwhile, images that were not sent have the status "cancelled", and an
+        iterable without a length is read no further. In asyncio, cancelling the task that awaits
+        the results cancels its requests.
 
         Args:
-            images: An iterable, consumed one by one; at most concurrency * batch of them are in
-                memory. An image that fails has its own status and message, and does not affect the
-                others. Results do not wait for the next image: threads of the client consume the
-                iterable, or with asyncio the event loop, which also takes asynchronous iterables.
+            images: An iterable, read on demand; at most concurrency * batch images are in memory.
+                Results do not wait for the next image: a thread of the client reads the iterable,
+                or with asyncio the event loop, which also takes asynchronous iterables.
             on_result: A function that is called, in this thread or event loop, with the result of
-                each image as soon as there is one.
+                each image as soon as it is available.
         """
         return run(self._detect(images, on_result=on_result))
 
@@ -96,9 +93,9 @@ class DetectionClient(Detector):
 
         Args:
             image: As for `detect`.
-            step: Its position in a sequence of a stateful model, for frames that come one by one
-                and need their results at once. Such a request is not repeated; `track` sends the
-                frames of an iterable.
+            step: Its position in a sequence of a stateful model, for frames whose results are
+                needed at once. Such a request is not retried. For an iterable of frames use
+                `track`.
         """
         return run(self._detect_one(image, step=step))
 
@@ -108,8 +105,8 @@ class DetectionClient(Detector):
         """Yield the results of images, in the order of `images`, as they arrive.
 
         At most `concurrency` images are in flight; of a sequence, or for a decoupled model, one. A
-        decoupled model returns several results for an image, the last one with `final`; it may be
-        empty. Results do not wait for the next image.
+        decoupled model returns several results for an image; the last one has `final` set, and may
+        be empty. Results do not wait for the next image.
 
         Args:
             images: As for `detect`.
@@ -128,16 +125,16 @@ class DetectionClient(Detector):
     ) -> Generator[ImageResult, None, None]:
         """Yield the results of the frames of a camera or a file, with `track_ids`, in their order.
 
-        A frame is sent when the one before has its result, so that the server's tracker gets them
-        in their order; frames of several sequences are tracked at the same time by as many calls.
-        A damaged frame has its own status, and the sequence goes on. After a request that has
-        failed, as by a restart of the server or a longer pause, it begins again.
+        A frame is sent when the previous one has its result, so that the server's tracker receives
+        them in order; several sequences are tracked at the same time by as many calls. A damaged
+        frame has its own status, and the sequence continues. After a failed request, as by a
+        restart of the server or a long pause, the sequence begins again.
 
         Args:
             frames: Images, as for `detect`. Each is sent when the next one is read, since the last
                 one ends the sequence; a caller that stops early leaves it to the server to drop.
-            sequence: The id of the sequence, a number above 0 or a text, such as `camera 7`; no two
-                at the same time may have the same one.
+            sequence: The id of the sequence, a number above 0 or a text, such as `camera 7`. It
+                must be unique among the current sequences.
 
         Raises:
             UnsupportedError: The model returns no tracks; over HTTP, with shared memory, or with
@@ -150,16 +147,16 @@ class DetectionClient(Detector):
     ) -> Generator[ImageResult, None, None]:
         """Yield the results of a video's frames, which the server reads, in their order.
 
-        The client is of a model that reads videos, such as `video` of the shipped repository. Each
-        result has the position of its frame in `frame`, and track ids unless `options` say
-        otherwise. A frame that fails has its own status. A video that cannot be read, or not
-        to its end, has a last result without `frame`, whose `error` says why. A caller that stops
-        early ends the server's work.
+        This needs a model that reads videos, such as `video` of the shipped repository. Each result
+        has the position of its frame in `frame`, and track ids unless `options` say otherwise. A
+        frame that fails has its own status. A video that cannot be read to its end has a last
+        result without `frame`, with the reason in `error`. A caller that stops early ends the
+        server's work.
 
         Args:
             video: The bytes of a video file, or its path.
-            options: Of the model, as `{"every": 2}`: see "On a server" in the documentation of
-                videos.
+            options: Options of the model, such as `{"every": 2}`: see "On a server" in the
+                documentation of videos.
 
         Raises:
             InvalidArgumentError: Options that cannot be written as JSON.

@@ -153,10 +153,7 @@ class Pool:
         self._is_closed = True
         deadline = time.monotonic() + seconds
         try:
-            with (
-                contextlib.suppress(EndcapError),
-                self._changes(deadline, retries=0) as registry,
-            ):
+            with contextlib.suppress(EndcapError), self._changes(deadline, retries=0) as registry:
                 names: Collection[str] = self.names
                 while (names := registry.unregister(names)) and time.monotonic() < deadline:
                     time.sleep(_POLL_S)
