@@ -1,7 +1,7 @@
 """Threads and tasks behind one interface: the client is written once, as coroutines.
 
-In a `Tasks` client an event loop runs them. In a `Threads` client they block their thread instead
-of suspending, so that `run` completes a coroutine in one step.
+With `Tasks` an event loop runs them. With `Threads` they block the thread instead of suspending, so
+that `run` completes a coroutine in one step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_STOP_TIMEOUT_S = 0.1  # to wait for a thread: one that waits for a camera's frame is left alone
+_STOP_TIMEOUT_S = 0.1  # for a thread to end, unless it waits for a camera's frame
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -104,7 +104,7 @@ class Threads:
 
     @staticmethod
     def start(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
-        """Run a coroutine that may wait for long, like `submit`."""
+        """Run a coroutine in a new thread, since it may wait for long."""
         target = contextvars.copy_context().run
         thread = threading.Thread(target=target, args=(_run, function, *arguments), daemon=True)
         thread.start()
@@ -112,7 +112,7 @@ class Threads:
 
     @staticmethod
     async def stop(jobs: Iterable[Any]) -> None:
-        """Cancel tasks; threads, which cannot be cancelled, are waited for briefly."""
+        """Wait briefly for threads, which cannot be cancelled."""
         for job in jobs:
             if isinstance(job, threading.Thread):
                 job.join(_STOP_TIMEOUT_S)

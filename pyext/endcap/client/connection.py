@@ -38,12 +38,12 @@ MAX_WAIT_S = 5.0
 
 
 def retry_wait(error: RequestError, attempt: int, left_s: float) -> float | None:
-    """Return how many seconds to wait before a request is sent again, None if it must not be.
+    """Return how many seconds to wait before a retry, None if there must not be one.
 
     Args:
-        error: How the request has ended.
-        attempt: The number of retries before.
-        left_s: The seconds until its deadline.
+        error: The error of the last attempt.
+        attempt: The number of retries so far.
+        left_s: The seconds until the deadline.
     """
     wait_s = random.uniform(0.0, min(FIRST_WAIT_S * 2**attempt, MAX_WAIT_S))
     wait_s += error.retry_after_s or 0.0
@@ -51,16 +51,16 @@ def retry_wait(error: RequestError, attempt: int, left_s: float) -> float | None
 
 
 class Connection:
-    """A connection to a server: one channel over gRPC, one connection a request over HTTP.
+    """A connection to a server: one channel over gRPC, over HTTP one per request in flight.
 
-    Nothing is sent before the first request. Every method that sends a request raises RequestError
-    where the response is late, or the server responds with an error; in a forked child
-    ClientError: it would receive the parent's responses. With `Threads` it is thread-safe. With
-    `Tasks` it is for one event loop, and a task that is cancelled while it waits cancels its
-    request.
+    Nothing is sent before the first request. A method that sends a request raises RequestError if
+    the response is late or an error, and ClientError in a forked child, which would receive the
+    parent's responses. With `Threads` it is thread-safe. With `Tasks` it is for one event loop, and
+    cancelling a task cancels its request.
 
-    Raises ClientError where tritonclient is not installed, and InvalidArgumentError for options
-    that cannot be used.
+    Raises:
+        ClientError: tritonclient is not installed.
+        InvalidArgumentError: The options cannot be used.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class Connection:
     async def request(
         self, method: str, *, timeout_s: float | None = None, **arguments: Any
     ) -> Any:
-        """Send a request by any method of tritonclient's client but `infer`; return the response.
+        """Call any method of tritonclient's client but `infer`; return its JSON, True or False.
 
-        Objects are JSON's, over gRPC with protobuf's names and without default values.
+        Over gRPC objects have protobuf's names, and lack default values.
         """
         send = functools.partial(self._send, method, arguments)
         response = await self.repeat(send, timeout_s, is_repeatable=not method.startswith("is_"))
@@ -102,8 +102,8 @@ class Connection:
 
     async def infer(self, arguments: dict[str, Any], timeout_s: float) -> Any:
         """Return tritonclient's InferResult of the arguments of `infer`, by one attempt."""
-        # Where sequences wait for one another, Triton refuses all frames of one by the first
-        # timeout that ends.
+        # While sequences wait for one another, Triton refuses all frames of a sequence when the
+        # first timeout ends.
         if self.options.send_timeout and "sequence_id" not in arguments:
             arguments.setdefault("timeout", max(1, int(timeout_s * 1e6)))
         return await self._send("infer", arguments | self.transport.infer_options, timeout_s)
@@ -157,14 +157,14 @@ class Connection:
     ) -> T:
         """Return the result of `send`, which is called for each attempt with the seconds left.
 
-        timeout_s: Of all attempts; None is `options.timeout_s`.
+        timeout_s: The deadline of all attempts; None is `options.timeout_s`.
         """
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
         check_timeout(limit_s)
         end = time.monotonic() + limit_s
         left_s, attempt = limit_s, 0
-        # After a request all of whose attempts have failed, the others make one attempt each, until
-        # there is a response: only the first images of a folder wait for a lost server.
+        # When all attempts of a request have failed, the others make one attempt each, until there
+        # is a response: only the first images of a folder wait for a lost server.
         retries = 0 if self._is_lost or not is_repeatable else self.options.retries
         while True:
             try:
@@ -207,7 +207,7 @@ class Connection:
             )
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of a request, with those of the caller's OpenTelemetry span."""
+        """Return the headers of a request, including those of the caller's OpenTelemetry span."""
         own_headers = dict(self.options.headers)
         if "opentelemetry.trace" not in sys.modules:  # then there is no span
             return own_headers
@@ -218,10 +218,10 @@ class Connection:
 
 
 def read_items(response: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in a response; of regions, which gRPC names, with their names.
+    """Return the objects of a list in a response, or of a map with their keys as `name`.
 
     Raises:
-        RequestError: It is malformed.
+        RequestError: The response is malformed.
     """
     try:
         items = response if isinstance(response, list) else response.get(name, [])

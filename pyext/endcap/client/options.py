@@ -27,7 +27,7 @@ Compression = Literal["gzip", "deflate"]
 
 _MAX_TIMEOUT_S = 86400.0  # a day
 _MAX_RETRIES = 100
-# Headers that can be sent over both protocols; over gRPC names go in small letters.
+# Headers that can be sent over both protocols.
 _HEADER_NAME = re.compile(r"[0-9A-Za-z_.\-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -45,17 +45,17 @@ class Address:
 
 
 def parse_address(url: str, protocol: Protocol | None = None) -> Address:
-    """Read HOST, HOST:PORT, or either behind grpc://, http://, grpcs:// or https://.
+    """Parse HOST or HOST:PORT, with or without grpc://, http://, grpcs:// or https://.
 
-    The port defaults to 8001 for gRPC, to 8000 for HTTP, and to 443 for https://: Triton itself has
-    no HTTPS, but proxies in front of it do. An internationalized name is encoded as in the DNS.
+    The port defaults to 8001 for gRPC, to 8000 for HTTP, and to 443 for https://, which proxies in
+    front of Triton speak. An internationalized name is encoded as in the DNS.
 
     Args:
         url: The address.
         protocol: The protocol of a URL without a scheme; None is gRPC.
 
     Raises:
-        InvalidArgumentError: The URL has another form, or contradicts `protocol`.
+        InvalidArgumentError: The URL is malformed, or contradicts `protocol`.
     """
     scheme, separator, rest = url.rpartition("://")
     if separator and scheme not in _SCHEMES:
@@ -83,14 +83,14 @@ def parse_address(url: str, protocol: Protocol | None = None) -> Address:
 
 @dataclass(frozen=True)
 class Tls:
-    """Certificates of a TLS connection, where the well-known authorities are not enough.
+    """Certificates of a TLS connection that does not use the well-known authorities.
 
     Attributes:
-        ca: PEM file of the authorities to trust instead: of the system's over HTTP, of those that
-            are part of gRPC's library over gRPC.
-        certificate: PEM file of the client's certificate, which the server checks; with `key`.
-        key: PEM file of the certificate's private key; with `certificate`.
-        verify: False takes any certificate of the server. HTTP only: gRPC has no such option.
+        ca: PEM file of the authorities to trust instead of the system's (HTTP) or of those in
+            gRPC's library (gRPC).
+        certificate: PEM file of the client's certificate; requires `key`.
+        key: PEM file of the certificate's private key; requires `certificate`.
+        verify: False accepts any certificate of the server. HTTP only: gRPC has no such option.
     """
 
     ca: str | os.PathLike[str] | None = None
@@ -106,16 +106,17 @@ class Tls:
 
 @dataclass(frozen=True)
 class Keepalive:
-    """Pings over gRPC, by which a connection that has died is noticed.
+    """Pings over gRPC, which detect a dead connection.
 
-    The defaults are Triton's own client's, but for time_s, which is there so long that no ping is
-    ever sent; its server tolerates one each 300 s by default.
+    The defaults are those of tritonclient, except for time_s: tritonclient sends no pings, and a
+    Triton server tolerates one per 300 s by default.
 
     Attributes:
-        time_s: Between two pings.
-        timeout_s: How long to wait for the response to one.
-        without_calls: Ping also when no request is in flight.
-        max_pings_without_data: After how many to stop while no request is; 0 never.
+        time_s: The time between two pings.
+        timeout_s: The time to wait for the response to a ping.
+        without_calls: Whether to ping while no request is in flight.
+        max_pings_without_data: The number of pings without a request after which to stop; 0 is
+            unlimited.
     """
 
     time_s: float = 300.0
@@ -129,18 +130,17 @@ class ConnectionOptions:
     """Options of a connection. Raises InvalidArgumentError for one that cannot be used.
 
     Attributes:
-        timeout_s: Of a request, its retries included.
+        timeout_s: The deadline of a request, including retries.
         retries: The maximum number of retries while the server is unavailable. The default covers
             about 20 s, which outlasts a restart of the server, or ends with timeout_s.
-        headers: Sent with each request; over gRPC as metadata, whose names have small letters.
-        tls: Also on, with its defaults, by the schemes grpcs:// and https://.
-        compression: Of requests; over HTTP of responses, too (over gRPC the server decides).
-        keepalive: None sends no pings. gRPC only; over HTTP it has no effect.
-        send_timeout: Whether a request has what is left of timeout_s as Triton's parameter
-            `timeout`, so that a server with too much work can refuse it at once in place of working
-            for nobody. Triton itself ignores it but where a queue policy of a model's
-            dynamic_batching has allow_timeout_override. Requests of sequences and streams never
-            have it.
+        headers: Sent with each request; over gRPC as metadata, with names in lower case.
+        tls: Certificates. The schemes grpcs:// and https:// use TLS without it, too.
+        compression: Of requests, and over HTTP of responses (over gRPC the server decides).
+        keepalive: gRPC only; None sends no pings.
+        send_timeout: Whether to send the remaining time as Triton's parameter `timeout`, so that
+            an overloaded server can refuse a request at once. Triton itself ignores it unless a
+            queue policy in a model's dynamic_batching has allow_timeout_override. Requests of
+            sequences and streams never have it.
     """
 
     timeout_s: float = 30.0
@@ -203,12 +203,10 @@ _MAX_REQUEST_ID = 64
 
 @dataclass(frozen=True)
 class ClientArguments:
-    """The arguments of `DetectionClient`, where they are documented; they are checked here.
-
-    `DetectionClient.from_arguments` and `AsyncDetectionClient.from_arguments` take it.
+    """The arguments of `DetectionClient`, for `from_arguments` of either client.
 
     Raises:
-        InvalidArgumentError: One of them cannot be used.
+        InvalidArgumentError: An argument cannot be used.
     """
 
     url: str = "127.0.0.1:8001"
