@@ -22,11 +22,11 @@ from endcap.client.errors import (
     UNREADABLE,
     ClientError,
     RequestError,
-    closed,
+    closed_error,
     from_grpc,
     from_message,
-    timed_out,
-    unreadable,
+    timeout_error,
+    unreadable_error,
 )
 from endcap.client.options import Address, ConnectionOptions, check_timeout
 from endcap.client.transport import make_transport
@@ -37,7 +37,7 @@ FIRST_WAIT_S = 0.25
 MAX_WAIT_S = 5.0
 
 
-def retry_wait(error: RequestError, attempt: int, left_s: float) -> float | None:
+def choose_retry_wait(error: RequestError, attempt: int, left_s: float) -> float | None:
     """Return how many seconds to wait before a retry, None if there must not be one.
 
     Args:
@@ -137,7 +137,7 @@ class Connection:
                     raise from_message(message.error_message)
                 yield self.module.InferResult(message.infer_response)
         except TimeoutError as error:
-            raise timed_out(limit_s) from error
+            raise timeout_error(limit_s) from error
         finally:
             call.cancel()
             await self.runtime.stop([job])
@@ -145,7 +145,7 @@ class Connection:
     def _stream_error(self, error: Any) -> RequestError:
         status = error.code().name if hasattr(error, "code") else "CANCELLED"
         if self.is_closed or status == "CANCELLED":
-            return closed()
+            return closed_error()
         return from_grpc(status, error.details() or status)
 
     async def repeat(
@@ -172,10 +172,10 @@ class Connection:
                 self._is_lost = False
                 return result
             except TimeoutError as error:
-                raise timed_out(limit_s) from error
+                raise timeout_error(limit_s) from error
             except RequestError as error:
                 left_s = end - time.monotonic()
-                wait_s = retry_wait(error, attempt, left_s)
+                wait_s = choose_retry_wait(error, attempt, left_s)
                 if wait_s is None or attempt >= retries:
                     if is_repeatable:
                         # A server that says when to come back has responded.
@@ -192,14 +192,14 @@ class Connection:
             return await self.transport.send(method, arguments, self.headers(), timeout_s)
         except Exception as error:
             if self.is_closed:
-                raise closed() from error
+                raise closed_error() from error
             if isinstance(error, (TimeoutError, RequestError)):
                 raise
-            raise self.transport.error(error) from error
+            raise self.transport.convert_error(error) from error
 
     def _check(self) -> None:
         if self.is_closed:
-            raise closed()
+            raise closed_error()
         if self._process != os.getpid():
             raise ClientError(
                 f"this connection was made by process {self._process}, before a fork, which it "
@@ -229,4 +229,4 @@ def read_items(response: Any, name: str) -> list[dict[str, Any]]:
             items = [{"name": key, **value} for key, value in items.items()]
         return [dict(item) for item in items]
     except UNREADABLE as error:
-        raise unreadable(error) from error
+        raise unreadable_error(error) from error

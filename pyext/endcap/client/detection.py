@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from endcap.client.concurrency import Tasks, Threads, as_async, run
 from endcap.client.connection import Connection
-from endcap.client.errors import ClientError, RequestError, as_request_error
-from endcap.client.images import Image, is_read, name_of, refuse_single
+from endcap.client.errors import ClientError, RequestError, as_request_error, capture
+from endcap.client.images import Image, image_name, is_in_memory, refuse_single
 from endcap.client.options import Address, ClientArguments, ConnectionOptions
 from endcap.client.requests import RequestFormat, SequenceStep, Video, check_options
 from endcap.client.results import ResponseReader
@@ -61,7 +61,7 @@ def _with_arguments_of(
 
 
 class Detector:
-    """What both clients have in common; `DetectionClient` has the documentation."""
+    """The common part of both clients; `DetectionClient` has the documentation."""
 
     __signature__ = inspect.signature(ClientArguments)
     _make_runtime: ClassVar[type[Threads] | type[Tasks]]
@@ -127,7 +127,7 @@ class Detector:
 
     @property
     def labels(self) -> list[str] | None:
-        """Class names by id, None where neither caller nor server has any."""
+        """Class names by id, None if neither the caller nor the server has them."""
         self._check_connected()
         return self._labels
 
@@ -157,7 +157,7 @@ class Detector:
                 model, self._response_reader.outputs, self._connection.module
             )
             if arguments.shared_memory != "none":
-                needed = self._request_format.region_bytes(arguments.batch)
+                needed = self._request_format.count_region_bytes(arguments.batch)
                 self._pool = Pool(
                     self._connection,
                     regions=arguments.regions or arguments.concurrency,
@@ -196,7 +196,6 @@ class Detector:
 
         Cancelling the task that awaits the results cancels its requests.
         """
-        self._check_usable()
         self._check_one_response()
         refuse_single(images)
         report = on_result or (lambda _: None)
@@ -293,7 +292,6 @@ class Detector:
 
     async def _detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
         """Return the result of one image; see `DetectionClient.detect_one`."""
-        self._check_usable()
         self._check_one_response()
         (result,) = await self._run([image], step)
         return result
@@ -305,20 +303,20 @@ class Detector:
     ) -> list[ImageResult]:
         """Return the results of a batch; start: the position of its first image."""
         files: list[bytes | RequestError]
-        read = self._arguments.image_reader.try_read
-        names = [name_of(image, start + n) for n, image in enumerate(images)]
+        read = self._arguments.image_reader.read
+        names = [image_name(image, start + n) for n, image in enumerate(images)]
         if self._is_closed:
             message = "the client was closed before this image was sent; make another one"
             files = [RequestError("cancelled", message)] * len(images)
-        elif all(map(is_read, images)):
-            files = [*map(read, images)]
+        elif all(map(is_in_memory, images)):
+            files = [capture(read, image) for image in images]
         else:
-            files = await self._runtime.call(lambda: [*map(read, images)])
+            files = await self._runtime.call(lambda: [capture(read, image) for image in images])
         named_files = [*zip(names, files, strict=True)]
         sent = [(name, file) for name, file in named_files if not isinstance(file, RequestError)]
         results = iter(await self._request(sent, step) if sent else ())
         return [
-            self._response_reader.result(name, file)
+            self._response_reader.make_result(name, file)
             if isinstance(file, RequestError)
             else next(results)
             for name, file in named_files
@@ -341,7 +339,7 @@ class Detector:
                     for result in await self._request([file], step, spent_s)
                 ]
             outcomes = [outcomes] * len(files)
-        result = self._response_reader.result
+        result = self._response_reader.make_result
         return [
             result(name, outcome, **details)
             for (name, _), outcome in zip(files, outcomes, strict=True)
@@ -356,19 +354,20 @@ class Detector:
         """
         request_id, begin = self._next_request_id(), time.perf_counter()
         requests, pool, connection = self._request_format, self._pool, self._connection
-        read = self._response_reader.try_read
+        read = self._response_reader.read
 
         async def attempt(left_s: float) -> list[Outcome]:
             if pool is None:
-                arguments = requests.arguments(files, request_id, step=step)
+                arguments = requests.make_arguments(files, request_id, step=step)
                 result = await connection.infer(arguments, left_s)
-                return [*map(read, requests.read(result, len(files)))]
+                return [capture(read, tensors) for tensors in requests.read(result, len(files))]
             end = time.monotonic() + left_s
             async with pool.lend(left_s) as lease:  # another one for each attempt
-                arguments = requests.arguments(files, request_id, step=step, lease=lease)
+                arguments = requests.make_arguments(files, request_id, step=step, lease=lease)
                 result = await pool.send(lease, arguments, max(end - time.monotonic(), 1e-3))
                 # No result holds a view of shared memory, which ends with the lease.
-                return [*map(read, requests.read(result, len(files), lease))]
+                parts = requests.read(result, len(files), lease)
+                return [capture(read, tensors) for tensors in parts]
 
         outcomes: Sequence[Outcome] | RequestError
         try:
@@ -390,8 +389,8 @@ class Detector:
         """Yield the results of images in their order; see `DetectionClient.detect_stream`."""
         self._check_streams(images, sequence)
         if sequence is None and not self._served_model.decoupled:
-            return self._in_order(images)
-        return self._one_by_one(images, sequence)
+            return self._stream_in_order(images)
+        return self._stream_one_by_one(images, sequence)
 
     def _track(self, frames: Images, *, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of a camera's frames in their order; see `DetectionClient.track`."""
@@ -401,7 +400,7 @@ class Detector:
                 f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
                 "as detect_track of the shipped repository"
             )
-        return self._one_by_one(frames, sequence, restarts=True)
+        return self._stream_one_by_one(frames, sequence, restarts=True)
 
     def _video(
         self, video: Video, *, options: Mapping[str, object] | None = None
@@ -414,9 +413,9 @@ class Detector:
                 "the shipped repository"
             )
         check_options(options)
-        return self._video_results(video, options)
+        return self._stream_video(video, options)
 
-    async def _in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
+    async def _stream_in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
         ahead, early = self._runtime.make_semaphore(self.concurrency), dict[int, ImageResult]()
         position = 0
         async with contextlib.aclosing(self._run_all(images, ahead)) as finished:
@@ -427,7 +426,7 @@ class Detector:
                     position += 1
                     ahead.release()
 
-    async def _one_by_one(
+    async def _stream_one_by_one(
         self, images: Images, sequence: int | str | None, *, restarts: bool = False
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of images, which are sent one after the other.
@@ -439,14 +438,16 @@ class Detector:
         async with contextlib.aclosing(source):
             async for name, file, is_last in source:
                 if isinstance(file, RequestError):
-                    yield self._response_reader.result(name, file)
+                    yield self._response_reader.make_result(name, file)
                     continue
                 step = None if sequence is None else SequenceStep(sequence, not is_started, is_last)
                 is_started = True
                 if self._served_model.decoupled:
                     request_id = self._next_request_id()
-                    arguments = self._request_format.arguments([file], request_id, step=step)
-                    async with contextlib.aclosing(self._responses(name, arguments)) as responses:
+                    arguments = self._request_format.make_arguments([file], request_id, step=step)
+                    async with contextlib.aclosing(
+                        self._stream_responses(name, arguments)
+                    ) as responses:
                         async for response in responses:
                             yield response
                     continue
@@ -458,35 +459,38 @@ class Detector:
                 if isinstance(outcomes, RequestError):
                     is_started = not restarts
                     outcomes = [outcomes]
-                yield self._response_reader.result(name, outcomes[0], **details)
+                yield self._response_reader.make_result(name, outcomes[0], **details)
 
     async def _read_images(self, images: Images) -> AsyncGenerator[ReadImage, None]:
-        read, position = self._arguments.image_reader.try_read, 0
+        read, position = self._arguments.image_reader.read, 0
         async with contextlib.aclosing(as_async(images)) as source:
             async for image in source:
-                name, position = name_of(image, position), position + 1
-                file = read(image) if is_read(image) else await self._runtime.call(read, image)
+                name, position = image_name(image, position), position + 1
+                if is_in_memory(image):
+                    file = capture(read, image)
+                else:
+                    file = await self._runtime.call(capture, read, image)
                 del image
                 yield name, file, False
 
-    async def _video_results(
+    async def _stream_video(
         self, video: Video, options: Mapping[str, object] | None
     ) -> AsyncGenerator[ImageResult, None]:
         requests, request_id = self._request_format, self._next_request_id()
         name = os.fspath(video) if isinstance(video, (str, os.PathLike)) else "video"
         try:
             arguments = await self._runtime.call(
-                requests.video_arguments, video, options, request_id
+                requests.make_video_arguments, video, options, request_id
             )
         except RequestError as error:
-            yield self._response_reader.result(name, error)
+            yield self._response_reader.make_result(name, error)
             return
-        async with contextlib.aclosing(self._responses(name, arguments)) as results:
+        async with contextlib.aclosing(self._stream_responses(name, arguments)) as results:
             async for result in results:
                 if result.frame is not None or not result.ok:
                     yield result
 
-    async def _responses(
+    async def _stream_responses(
         self, name: str, arguments: dict[str, Any]
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of one request to a decoupled model, the last one `final`."""
@@ -497,7 +501,7 @@ class Detector:
         ) -> ImageResult:
             details = {"request_id": arguments["request_id"], "frame": frame, "final": final}
             latency_ms = (time.perf_counter() - begin) * 1e3
-            return reader.result(name, outcome, latency_ms=latency_ms, **details)
+            return reader.make_result(name, outcome, latency_ms=latency_ms, **details)
 
         try:
             async with contextlib.aclosing(self._connection.stream(arguments)) as responses:
@@ -524,7 +528,7 @@ class Detector:
             raise ClientError("the client is not connected; use it inside `async with`")
 
     def _check_usable(self) -> None:
-        """Raise ClientError where the client is not connected, closed, or another process's."""
+        """Raise ClientError if the client is not connected, closed, or another process's."""
         self._check_connected()
         if self._is_closed:
             raise ClientError("this client is closed; make another one")
@@ -536,6 +540,7 @@ class Detector:
 
     def _check_one_response(self) -> None:
         """Raise UnsupportedError for a model that may send several responses to a request."""
+        self._check_usable()
         if self._served_model.decoupled:
             raise UnsupportedError(
                 f"model '{self.model}' is decoupled, it may send several responses to an image; "
@@ -543,7 +548,7 @@ class Detector:
             )
 
     def _check_streams(self, images: Images = (), sequence: int | str | None = None) -> None:
-        """Raise an error where a stream of these images is impossible, before the first is read."""
+        """Raise an error if these images cannot be streamed, before the first one is read."""
         refuse_single(images)
         if sequence is not None:
             SequenceStep(sequence)

@@ -6,9 +6,13 @@ import errno
 import re
 import struct
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from endcap.errors import EndcapError, Status
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 
 class ClientError(EndcapError, ConnectionError):
@@ -22,7 +26,7 @@ class RequestError(EndcapError, RuntimeError):
         status_name: The failure class, see `endcap.detections`.
         region_lost: Whether a shared-memory region is not registered with the server.
         transient: Whether the server is unavailable for now; the same request may succeed later.
-        retry_after_s: How long the server asks to wait before the request is repeated; None where
+        retry_after_s: How long the server asks to wait before the request is repeated; None if
             it does not.
     """
 
@@ -53,8 +57,16 @@ def as_request_error(error: EndcapError) -> RequestError:
     return error.with_traceback(None)
 
 
+def capture(function: Callable[[A], T], argument: A) -> T | RequestError:
+    """Return what a function returns or its RequestError, without references to the argument."""
+    try:
+        return function(argument)
+    except RequestError as error:
+        return error.with_traceback(None)
+
+
 _MAX_TEXT = 200
-# What reading a malformed response raises.
+# The exceptions that reading a malformed response raises.
 UNREADABLE = (
     ValueError,
     TypeError,
@@ -67,7 +79,7 @@ UNREADABLE = (
 )
 
 
-def unreadable(error: Exception) -> RequestError:
+def unreadable_error(error: Exception) -> RequestError:
     """Return the error of a malformed response."""
     text = f"the server's response cannot be read: {str(error)[:_MAX_TEXT]}"
     return RequestError("internal", text)
@@ -135,7 +147,7 @@ def from_http(error: Any) -> RequestError:
         error: tritonclient's InferenceServerException.
     """
     status, message = int(error.status() or 0), str(error.message())
-    # Of a proxy, say, which sends no JSON of Triton.
+    # As of a proxy, which does not send Triton's JSON.
     if message.startswith(_UNREADABLE_ERROR):
         text = " ".join(str(error.debug_details() or "").split())
         message = f"HTTP status {status}: {text[:_MAX_TEXT]}".rstrip(": ")
@@ -154,12 +166,12 @@ def from_os_error(error: OSError) -> RequestError:
     return RequestError("unavailable", message, transient=passes)
 
 
-def timed_out(timeout_s: float) -> RequestError:
+def timeout_error(timeout_s: float) -> RequestError:
     """Return the error of a request whose deadline is over."""
     return RequestError("timeout", f"no response within {timeout_s:.3g} s")
 
 
-def closed() -> RequestError:
+def closed_error() -> RequestError:
     """Return the error of a request over a connection that this program has closed."""
     return RequestError("cancelled", "the connection was closed; open another one")
 

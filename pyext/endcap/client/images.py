@@ -33,7 +33,7 @@ Image: TypeAlias = (
 class ImageReader:
     """Reads images as the encoded bytes that are sent.
 
-    Encoded files are sent as they are, pixels as JPEG, and pixels in YUV as Y4M, without a loss.
+    Encoded files are sent unmodified, pixels as JPEG, and pixels in YUV as lossless Y4M.
 
     Attributes:
         color: The order of the channels of pixels.
@@ -68,7 +68,7 @@ class ImageReader:
             if isinstance(image, YuvImage):
                 return image.to_y4m()
             if isinstance(image, PIL.Image.Image):
-                return self._encoded(pillow_pixels(image, "rgb"))
+                return self._encode(pillow_pixels(image, "rgb"))
             array = to_array(image)
             check_pixels(array.shape, array.dtype)
         except InvalidArgumentError as error:
@@ -83,16 +83,9 @@ class ImageReader:
             return array.tobytes()
         if array.ndim == 3 and array.shape[2] == 1:
             array = array[..., 0]
-        return self._encoded(array[..., ::-1] if self.color == "bgr" and array.ndim == 3 else array)
+        return self._encode(array[..., ::-1] if self.color == "bgr" and array.ndim == 3 else array)
 
-    def try_read(self, image: Image) -> bytes | RequestError:
-        """Return the result of `read` or its error, without references to the image."""
-        try:
-            return self.read(image)
-        except RequestError as error:
-            return error.with_traceback(None)
-
-    def _encoded(self, pixels: NDArray[np.uint8]) -> bytes:
+    def _encode(self, pixels: NDArray[np.uint8]) -> bytes:
         file = io.BytesIO()
         picture = PIL.Image.fromarray(np.ascontiguousarray(pixels))
         try:  # 4:4:4: half the colours' resolution would move edges that a detector looks at
@@ -107,31 +100,30 @@ class ImageReader:
         return file.getvalue()
 
 
-def is_read(image: Image) -> bool:
+def is_in_memory(image: Image) -> bool:
     """Whether an image is encoded and in memory, so that reading it takes no time."""
     encoded = isinstance(image, np.ndarray) and image.ndim == 1
     return encoded or isinstance(image, (bytes, bytearray, memoryview))
 
 
-def name_of(image: Image, position: int) -> str:
+def image_name(image: Image, position: int) -> str:
     """Return an image's name in its result: its path, else "image N"."""
     return os.fspath(image) if isinstance(image, (str, os.PathLike)) else f"image {position}"
 
 
 def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
-    """Raise InvalidArgumentError for a single image in the place of several."""
-    kinds = (str, os.PathLike, bytes, bytearray, memoryview, PIL.Image.Image, YuvImage)
-    single = isinstance(images, kinds)
+    """Raise InvalidArgumentError for a single image instead of several."""
+    types = (str, os.PathLike, bytes, bytearray, memoryview, PIL.Image.Image, YuvImage)
     holds_objects = isinstance(images, np.ndarray) and images.dtype == object
     is_array = hasattr(images, "__dlpack__") and not holds_objects
-    if single or (is_array and getattr(images, "ndim", 4) < 4):
+    if isinstance(images, types) or (is_array and getattr(images, "ndim", 4) < 4):
         raise InvalidArgumentError(
             "images is a single image; give a list of images, or take detect_one()"
         )
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file; raise RequestError "unreadable" where it cannot be read."""
+    """Return the content of a file; raise RequestError "unreadable" if that fails."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             reason = "it is a pipe or a device, which may never end"

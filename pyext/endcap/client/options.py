@@ -134,7 +134,7 @@ class ConnectionOptions:
         retries: The maximum number of retries while the server is unavailable. The default covers
             about 20 s, which outlasts a restart of the server, or ends with timeout_s.
         headers: Sent with each request; over gRPC as metadata, with names in lower case.
-        tls: Certificates. The schemes grpcs:// and https:// use TLS without it, too.
+        tls: Certificates. The schemes grpcs:// and https:// use TLS without it.
         compression: Of requests, and over HTTP of responses (over gRPC the server decides).
         keepalive: gRPC only; None sends no pings.
         send_timeout: Whether to send the remaining time as Triton's parameter `timeout`, so that
@@ -177,7 +177,7 @@ def check_timeout(timeout_s: float) -> None:
         )
 
 
-def ssl_context(tls: Tls, module: ModuleType = ssl) -> ssl.SSLContext:
+def make_ssl_context(tls: Tls, module: ModuleType = ssl) -> ssl.SSLContext:
     """Return a context of `ssl` or gevent's; InvalidArgumentError for files that are not PEM."""
     try:
         context: ssl.SSLContext = module.create_default_context(cafile=tls.ca)

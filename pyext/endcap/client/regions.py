@@ -26,7 +26,7 @@ import numpy as np
 from endcap import _core, _cuda_input
 from endcap._device import Target
 from endcap._pip_commands import install_command
-from endcap.client.errors import UNREADABLE, RequestError, unreadable
+from endcap.client.errors import UNREADABLE, RequestError, unreadable_error
 from endcap.client.transport import import_client
 from endcap.cuda_array import CudaArray
 from endcap.errors import (
@@ -50,9 +50,9 @@ Shape = tuple[int, ...]
 DType = np.dtype[Any] | type
 
 
-def new_name() -> str:
+def make_name() -> str:
     """Return the name of a new region."""
-    return f"endcap-{_owner()}-{os.getpid()}-{_start_time(os.getpid())}-{next(_numbers)}"
+    return f"endcap-{_owner()}-{os.getpid()}-{_read_start_time(os.getpid())}-{next(_numbers)}"
 
 
 def is_abandoned(name: str, *, has_file: bool = True) -> bool:
@@ -63,7 +63,9 @@ def is_abandoned(name: str, *, has_file: bool = True) -> bool:
     match = _NAME.fullmatch(name)
     if match is None or match[1] != _owner():
         return False
-    return _start_time(int(match[2])) != match[3] or (has_file and not (FOLDER / name).exists())
+    return _read_start_time(int(match[2])) != match[3] or (
+        has_file and not (FOLDER / name).exists()
+    )
 
 
 def remove_abandoned() -> None:
@@ -80,7 +82,7 @@ def _owner() -> str:
     return f"{os.geteuid()}-{os.stat('/proc/self/ns/pid').st_ino}"
 
 
-def _start_time(process: int) -> str | None:
+def _read_start_time(process: int) -> str | None:
     """Return a process's start time in clock ticks since boot, None if it has ended."""
     try:
         status = Path(f"/proc/{process}/stat").read_text(errors="replace")
@@ -113,7 +115,7 @@ class Region:
     """
 
     def __init__(self, byte_size: int, device_id: int = 0) -> None:
-        self.name = new_name()
+        self.name = make_name()
         self.byte_size, self.device_id = byte_size, device_id
         self.registration: dict[str, Any] = {"name": self.name, "byte_size": byte_size}
         self.is_lent = self.is_retired = False
@@ -262,7 +264,7 @@ class Lease:
                 DLPack or the CUDA array interface.
         """
         array = self.region.accept(array, name)
-        datatype, offset = _datatype(name, array.dtype), self._reserve(name, array.nbytes)
+        datatype, offset = _find_datatype(name, array.dtype), self._reserve(name, array.nbytes)
         self.region.write(self._exporter, offset, array)
         return self._input(name, array.shape, datatype, offset, array.nbytes)
 
@@ -286,7 +288,7 @@ class Lease:
     def empty(self, name: str, shape: Shape, dtype: DType) -> tuple[Any, Any]:
         """Return an array in the region to be filled in place, and it as the input `name`."""
         dtype = np.dtype(dtype)
-        datatype, byte_size = _datatype(name, dtype), math.prod(shape) * dtype.itemsize
+        datatype, byte_size = _find_datatype(name, dtype), math.prod(shape) * dtype.itemsize
         offset = self._reserve(name, byte_size)
         view = self.region.view(self._exporter, offset, shape, dtype)
         return view, self._input(name, shape, datatype, offset, byte_size)
@@ -294,7 +296,7 @@ class Lease:
     def output(self, name: str, shape: Shape, dtype: DType) -> Any:
         """Return a request for the output `name`, with room for at most `shape`."""
         dtype = np.dtype(dtype)
-        _datatype(name, dtype)
+        _find_datatype(name, dtype)
         byte_size = math.prod(shape) * dtype.itemsize
         offset = self._reserve(name, byte_size)
         self.outputs[name] = offset, byte_size
@@ -320,18 +322,18 @@ class Lease:
                 datatype, shape = output["datatype"], output["shape"]
             else:
                 datatype, shape = output.datatype, output.shape
-            shape, dtype = tuple(map(int, shape)), fixed_dtype(datatype)
+            shape, dtype = tuple(map(int, shape)), find_fixed_dtype(datatype)
             is_valid = dtype is not None and min(shape, default=0) >= 0
             if dtype is None or not is_valid or math.prod(shape) * dtype.itemsize > room:
                 raise ValueError(f"{name} is {datatype} {shape}, and has room for {room} bytes")
         except UNREADABLE as error:
-            raise unreadable(error) from error
+            raise unreadable_error(error) from error
         return self.region.view(self._exporter, offset, shape, dtype)
 
     def as_input(self, name: str, result: Any, input_name: str) -> Any:
         """Return the output `name` as an input of another request, without a copy; see `read`."""
         view, (offset, _) = self.read(name, result), self.outputs[name]
-        datatype = _datatype(input_name, view.dtype)
+        datatype = _find_datatype(input_name, view.dtype)
         return self._input(input_name, view.shape, datatype, offset, view.nbytes)
 
     @contextlib.contextmanager
@@ -380,13 +382,13 @@ class Lease:
         return offset
 
 
-def fixed_dtype(datatype: str) -> np.dtype[Any] | None:
+def find_fixed_dtype(datatype: str) -> np.dtype[Any] | None:
     """Return NumPy's type for a type of Triton, None if elements have no fixed size or no type."""
     dtype = import_client("utils").triton_to_np_dtype(datatype)
     return None if dtype is None or datatype in ("BYTES", "BF16") else np.dtype(dtype)
 
 
-def _datatype(name: str, dtype: np.dtype[Any]) -> str:
+def _find_datatype(name: str, dtype: np.dtype[Any]) -> str:
     """Return Triton's type for one of NumPy; raise InvalidArgumentError if there is none."""
     datatype = import_client("utils").np_to_triton_dtype(dtype)
     if datatype is None or datatype == "BYTES":

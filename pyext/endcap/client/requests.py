@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.client.errors import UNREADABLE, RequestError, unreadable
+from endcap.client.errors import UNREADABLE, RequestError, unreadable_error
 from endcap.client.images import read_file
-from endcap.client.regions import Lease, fixed_dtype
+from endcap.client.regions import Lease, find_fixed_dtype
 from endcap.client.served_model import ServedModel
 from endcap.client.transport import import_client
 from endcap.cuda_array import on_host
@@ -37,8 +37,10 @@ class SequenceStep:
     """The position of a request in a sequence of a stateful model.
 
     Attributes:
-        id: A number above 0 and below 2**63, or a text of 1 to 128 bytes, as Triton has them.
-            Raises InvalidArgumentError for another id.
+        id: A number above 0 and below 2**63, or a text of 1 to 128 bytes.
+
+    Raises:
+        InvalidArgumentError: Another id.
     """
 
     id: int | str
@@ -58,7 +60,7 @@ class SequenceStep:
 
 
 class RequestFormat:
-    """The form of the requests for batches of encoded images, and of their responses.
+    """Builds requests for batches of encoded images, and splits their responses.
 
     Args:
         model: The model.
@@ -75,7 +77,7 @@ class RequestFormat:
         self._outputs = {n: requested(n, class_count=count) for n, count in outputs.items()}
         self._counts = outputs
 
-    def arguments(
+    def make_arguments(
         self,
         images: Sequence[bytes],
         request_id: str,
@@ -95,10 +97,12 @@ class RequestFormat:
                 tensor = self._bytes_input(name, images, shape)
             else:
                 tensor = lease.put_encoded(name, images, shape)
-        arguments = self._arguments([tensor], request_id)
+        arguments = self._make_arguments([tensor], request_id)
         if lease is not None:
             arguments["outputs"] = [
-                lease.output(name, *fixed) if (fixed := self._fixed(name, len(images))) else output
+                lease.output(name, *fixed)
+                if (fixed := self._find_fixed_shape(name, len(images)))
+                else output
                 for name, output in self._outputs.items()
             ]
         if step is not None:
@@ -107,7 +111,7 @@ class RequestFormat:
             arguments["sequence_end"] = step.end
         return arguments
 
-    def video_arguments(
+    def make_video_arguments(
         self, video: Video, options: Mapping[str, object] | None, request_id: str
     ) -> Arguments:
         """Return the arguments of `infer` for a video; a file is read.
@@ -120,7 +124,7 @@ class RequestFormat:
         inputs = [self._bytes_input("encoded", [content], (1,))]
         if options:
             inputs.append(self._bytes_input("options", [check_options(options)], (1,)))
-        return self._arguments(inputs, request_id)
+        return self._make_arguments(inputs, request_id)
 
     def read(self, result: Any, images: int, lease: Lease | None = None) -> list[Tensors]:
         """Return each image's tensors, as a batch of one, from tritonclient's InferResult.
@@ -134,7 +138,7 @@ class RequestFormat:
             names = [n for n in self._outputs if lease is None or n not in lease.outputs]
             tensors: Tensors = {name: result.as_numpy(name) for name in names}
         except (*UNREADABLE, import_client("utils").InferenceServerException) as error:
-            raise unreadable(error) from error
+            raise unreadable_error(error) from error
         if lease is not None:
             tensors |= {name: on_host(lease.read(name, result)) for name in lease.outputs}
         if not self._is_batched:
@@ -153,26 +157,27 @@ class RequestFormat:
             for n in range(images)
         ]
 
-    def region_bytes(self, batch: int) -> int:
-        """Return the bytes of shared memory that a request for `batch` images takes at the most.
-
-        Encoded images count as MAX_IMAGE_BYTES each.
-        """
+    def count_region_bytes(self, batch: int) -> int:
+        """Return the shared memory that a request needs if images have MAX_IMAGE_BYTES."""
         room = batch * (MAX_IMAGE_BYTES + _LENGTH_BYTES) + _ALIGNMENT
-        for shape, dtype in filter(None, (self._fixed(name, batch) for name in self._outputs)):
+        for shape, dtype in filter(
+            None, (self._find_fixed_shape(name, batch) for name in self._outputs)
+        ):
             room += math.prod(shape) * dtype.itemsize + _ALIGNMENT
         return room
 
-    def _fixed(self, name: str, batch: int) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Return an output's shape and type, None where only the response determines them."""
+    def _find_fixed_shape(
+        self, name: str, batch: int
+    ) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Return an output's shape and type, None if only the response determines them."""
         spec = self._model.outputs[name]
         sides = (batch, *spec.shape[1:]) if self._is_batched else spec.shape
-        dtype = fixed_dtype(spec.datatype)
+        dtype = find_fixed_dtype(spec.datatype)
         if dtype is None or self._counts[name] or min(sides, default=1) < 0:
             return None
         return sides, dtype
 
-    def _arguments(self, inputs: Sequence[Any], request_id: str) -> Arguments:
+    def _make_arguments(self, inputs: Sequence[Any], request_id: str) -> Arguments:
         name, outputs = self._model.name, [*self._outputs.values()]
         return {"model_name": name, "inputs": inputs, "outputs": outputs, "request_id": request_id}
 
@@ -187,7 +192,7 @@ class RequestFormat:
 
 
 def check_options(options: Mapping[str, object] | None) -> bytes:
-    """Return options of a video as JSON; InvalidArgumentError where they cannot be written so."""
+    """Return options of a video as JSON; raise InvalidArgumentError if that fails."""
     try:
         return json.dumps(dict(options or {}), allow_nan=False).encode()
     except (TypeError, ValueError) as error:

@@ -57,7 +57,7 @@ class ResponseReader:
         labels: Class names by id.
         best_classes: The number of classes to request from Triton's classification extension, None
             for the model's own.
-        extras: Whether to request keypoints, angles and masks, too.
+        extras: Whether to request keypoints, angles and masks as well.
 
     Attributes:
         outputs: Those to request, each with the number of its best elements, or 0 for all.
@@ -140,10 +140,10 @@ class ResponseReader:
             return None
         values = [_require(tensors, name, _FRAME_OUTPUTS).item() for name in _FRAME_OUTPUTS]
         if not math.isfinite(values[1]):
-            raise _faulty("pts_seconds with a number that is not finite")
+            raise _faulty_error("pts_seconds with a number that is not finite")
         return FramePosition(*values)
 
-    def result(
+    def make_result(
         self, name: str, outcome: dict[str, Any] | RequestError, **details: Any
     ) -> ImageResult:
         """Return the result of an image, from what `read` returned or the error."""
@@ -152,19 +152,12 @@ class ResponseReader:
             return ImageResult(name, outcome.status_name, error=str(outcome), **fields)
         return ImageResult(name, "ok", **outcome, **fields)
 
-    def try_read(self, tensors: Tensors) -> dict[str, Any] | RequestError:
-        """Return the result of `read` or its error, without references to the tensors."""
-        try:
-            return self.read(tensors)
-        except RequestError as error:
-            return error.with_traceback(None)
-
 
 def read_rows(outputs: Tensors, labels: Labels) -> ImageDetections:
-    """Return the detections of one response of the ensemble, a batch of one, in separate arrays.
+    """Return the detections of a response of the ensemble, a batch of one, as copies.
 
     Args:
-        outputs: By name, of the types and shapes in `_OUTPUTS`; extras may be absent.
+        outputs: The outputs by name, as in `_OUTPUTS`; extras may be absent.
         labels: Class names by id.
 
     Raises:
@@ -174,7 +167,7 @@ def read_rows(outputs: Tensors, labels: Labels) -> ImageDetections:
     count = _require(outputs, "num_detections", _DETECTION)
     kept = count.item()
     if not 0 <= kept <= rows:
-        raise _misfit("num_detections", count, f"0 to {rows}")
+        raise _misfit_error("num_detections", count, f"0 to {rows}")
     kept_rows: dict[str, NDArray[Any]] = {}
     for name in _DETECTION_ROWS:
         if name in _DETECTION:
@@ -184,7 +177,7 @@ def read_rows(outputs: Tensors, labels: Labels) -> ImageDetections:
         if tensor is not None:
             values = kept_rows[name] = tensor[0, :kept].copy()
             if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise _faulty(f"{name} with a number that is not finite")
+                raise _faulty_error(f"{name} with a number that is not finite")
     rle, mask_size = None, None
     if "detection_rle" in kept_rows:
         rle, mask_size = _read_masks(kept_rows["detection_rle"], _take(outputs, "mask_size"))
@@ -214,8 +207,7 @@ def read_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
 
     Args:
         outputs: As for `read_rows`.
-        labels: Names by id, which take precedence over those of class_labels; an empty one there is
-            no name.
+        labels: Class names by id, which take precedence over class_labels.
 
     Raises:
         RequestError: As for `read_rows`.
@@ -224,7 +216,7 @@ def read_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
     class_ids = _require(outputs, "class_ids", _CLASSIFICATION, scores.shape[1])
     names = _take(outputs, "class_labels", scores.shape[1])
     if not np.isfinite(scores).all():
-        raise _faulty("class_scores with a number that is not finite")
+        raise _faulty_error("class_scores with a number that is not finite")
     served_names = [""] * scores.size if names is None else names[0]
     return [*filter(None, _make_classes(class_ids[0], scores[0], served_names, labels))]
 
@@ -251,7 +243,7 @@ def _read_best_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
         except ValueError:
             score, class_id = math.nan, -1
         if not math.isfinite(score):
-            raise _faulty(f"the class {element[:80]!r}, not score:id:label")
+            raise _faulty_error(f"the class {element[:80]!r}, not score:id:label")
         classes.append(ClassScore(class_id, score, labels.get(class_id) or parts[2] or None))
     return classes
 
@@ -261,48 +253,50 @@ def _read_masks(
 ) -> tuple[list[bytes], tuple[int, int]]:
     """Return the masks, not decoded, and their size."""
     if size is None:
-        raise _faulty("detection_rle without mask_size; give the ensemble both outputs")
+        raise _faulty_error("detection_rle without mask_size; give the ensemble both outputs")
     height, width = size[0].tolist()
     if height < 0 or width < 0:
-        raise _misfit("mask_size", size, "a height and a width")
+        raise _misfit_error("mask_size", size, "a height and a width")
     rle = [_to_text(mask).encode("utf-8", "replace") for mask in encoded]
     if not all(mask and mask.isascii() for mask in rle):
-        raise _faulty("a detection_rle that is not COCO's RLE")
+        raise _faulty_error("a detection_rle that is not COCO's RLE")
     return rle, (height, width)
 
 
 def _require(
     outputs: Tensors, name: str, required: Collection[str], rows: int | None = None
 ) -> NDArray[Any]:
-    """Return an output; raise RequestError where it is missing, or empty classes."""
+    """Return an output; raise RequestError if it is missing, or has no classes."""
     tensor = _take(outputs, name, rows)
     if tensor is None or (tensor.size == 0 and name in _CLASSIFICATION):
-        raise _faulty(f"no {name}; the model must have the outputs {', '.join(required)}")
+        raise _faulty_error(f"no {name}; the model must have the outputs {', '.join(required)}")
     return tensor
 
 
 def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] | None:
-    """Return an output; raise RequestError where its data type or shape is not the expected one."""
+    """Return an output; raise RequestError for an unexpected data type or shape."""
     tensor = outputs.get(name)
     if tensor is None:
         return None
     dtype, shape = _OUTPUTS[name]
     if tensor.dtype != dtype:
         expected = "texts" if dtype is _TEXT else dtype
-        raise _faulty(f"{name} of type {tensor.dtype}; {expected} is expected")
+        raise _faulty_error(f"{name} of type {tensor.dtype}; {expected} is expected")
     fits = tensor.ndim == len(shape) if shape else tensor.size == 1
     for side, size in zip(shape, tensor.shape, strict=False):
         is_rows = side == _ROWS and rows in (None, size)
         fits = fits and (is_rows or side in (size, _ANY))
     if not fits:
         sides = {_ANY: "P", _ROWS: "K" if rows is None else str(rows)}
-        raise _misfit(name, tensor, f"[{','.join(sides.get(n, str(n)) for n in shape or (1, 1))}]")
+        raise _misfit_error(
+            name, tensor, f"[{','.join(sides.get(n, str(n)) for n in shape or (1, 1))}]"
+        )
     return tensor
 
 
-def _misfit(name: str, tensor: NDArray[Any], expected: str) -> RequestError:
+def _misfit_error(name: str, tensor: NDArray[Any], expected: str) -> RequestError:
     values = f" {tensor.tolist()}" if tensor.size <= 2 else ""
-    return _faulty(
+    return _faulty_error(
         f"outputs that do not fit together: {name} {tensor.shape}{values}, and {expected} is "
         "expected"
     )
@@ -312,8 +306,8 @@ def _to_text(element: object) -> str:
     """Return an element of a BYTES tensor as text."""
     if isinstance(element, (bytes, str)):
         return element.decode("utf-8", "replace") if isinstance(element, bytes) else element
-    raise _faulty(f"an element of type {type(element).__name__} in a tensor of texts")
+    raise _faulty_error(f"an element of type {type(element).__name__} in a tensor of texts")
 
 
-def _faulty(text: str) -> RequestError:
+def _faulty_error(text: str) -> RequestError:
     return RequestError("internal", f"the server returned {text}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from endcap.client.concurrency import run
 from endcap.client.connection import Connection, read_items
-from endcap.client.errors import UNREADABLE, ClientError, RequestError, unreadable
+from endcap.client.errors import UNREADABLE, ClientError, RequestError, unreadable_error
 from endcap.client.options import Address, ConnectionOptions, Protocol
 from endcap.errors import InvalidArgumentError
 from endcap.results import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
@@ -37,7 +37,7 @@ class ServedModel:
         batch_limit: The most images in a request.
         decoupled: Whether it may send several responses to a request, or none.
         labels_text, upright: Of its configuration's parameters `labels` and `exif`; boxes are of
-            the image as stored where the latter is `ignore`.
+            the image as stored if the latter is `ignore`.
         input_name: The name of `input`.
         reads_videos: Whether it takes videos, and returns the detections of each frame.
     """
@@ -59,15 +59,15 @@ class ServedModel:
         return len(self.input.shape) == 2
 
     def labels(self) -> list[str] | None:
-        """Return class names by id, None where there are none; ClientError for invalid ones."""
+        """Return class names by id, None without any; raise ClientError for invalid ones."""
         try:
             return parse_labels(self.labels_text) or None
         except InvalidArgumentError as error:
             raise ClientError(f"in the parameter labels of model '{self.name}', {error}") from error
 
 
-def image_input(inputs: Specs) -> str | None:
-    """Return the name of the input that takes encoded images, None where a model has none.
+def find_image_input(inputs: Specs) -> str | None:
+    """Return the name of the input that takes encoded images, None if there is none.
 
     It is the only one, whatever its name: BYTES with one element for an image, or UINT8 with the
     bytes of one.
@@ -80,9 +80,9 @@ def image_input(inputs: Specs) -> str | None:
     return name if fits and spec.datatype in ("BYTES", "UINT8") else None
 
 
-def why_no_images(inputs: Specs, outputs: Specs, *, decoupled: bool = False) -> str | None:
-    """Return why a client cannot send images to a model; None where it can."""
-    if image_input(inputs) is None:
+def explain_no_images(inputs: Specs, outputs: Specs, *, decoupled: bool = False) -> str | None:
+    """Return why a client cannot send images to a model; None if it can."""
+    if find_image_input(inputs) is None:
         texts = (
             f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
             for name, spec in inputs.items()
@@ -113,15 +113,15 @@ async def fetch_served_model(
             )
         inputs, outputs, config = await _describe(connection, model)
     except RequestError as error:
-        raise await _no_server(connection, error) from error
+        raise await _explain_no_server(connection, error) from error
     decoupled = _is_decoupled(config)
     reads_videos = decoupled and set(inputs) == VIDEO_INPUTS
-    name = INPUT if reads_videos else image_input(inputs)
+    name = INPUT if reads_videos else find_image_input(inputs)
     task = task_of(outputs, decoupled=decoupled, best_classes=best_classes)
     if name is None or task is None:
         raise ClientError(
             f"model '{model}' does not take encoded images and return detections, classes or, with "
-            f"geometry, other tensors: {why_no_images(inputs, outputs, decoupled=decoupled)}; "
+            f"geometry, other tensors: {explain_no_images(inputs, outputs, decoupled=decoupled)}; "
             f"{await _advise(connection)}"
         )
     try:
@@ -159,8 +159,8 @@ def find_model(address: Address, options: ConnectionOptions, default: str) -> st
                 if await connection.request("is_model_ready", model_name=default):
                     return default
             except RequestError as error:
-                raise await _no_server(connection, error) from error
-            names = await _models_with_images(connection)
+                raise await _explain_no_server(connection, error) from error
+            names = await _list_models_with_images(connection)
             return names[0] if len(names) == 1 else default
 
     return run(find())
@@ -180,7 +180,7 @@ async def _describe(connection: Connection, model: str) -> tuple[Specs, Specs, M
         )
         return inputs, outputs, dict(config)
     except UNREADABLE as error:
-        raise unreadable(error) from error
+        raise unreadable_error(error) from error
 
 
 def _is_decoupled(config: Mapping[str, Any]) -> bool:
@@ -188,7 +188,7 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
     return isinstance(policy, dict) and bool(policy.get("decoupled", False))
 
 
-async def _models_with_images(connection: Connection) -> list[str]:
+async def _list_models_with_images(connection: Connection) -> list[str]:
     """Return the ready models that a client can send images to; none if no server responds."""
     try:
         # `endcap serve` closes the repository's index, so that the statistics have to name them.
@@ -200,13 +200,13 @@ async def _models_with_images(connection: Connection) -> list[str]:
     return [
         name
         for name, (inputs, outputs, config) in described.items()
-        if why_no_images(inputs, outputs, decoupled=_is_decoupled(config)) is None
+        if explain_no_images(inputs, outputs, decoupled=_is_decoupled(config)) is None
     ]
 
 
 async def _advise(connection: Connection) -> str:
     """Return the end of an error message: which model to name instead."""
-    names = await _models_with_images(connection)
+    names = await _list_models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
@@ -217,7 +217,7 @@ async def _advise(connection: Connection) -> str:
     )
 
 
-async def _no_server(connection: Connection, error: RequestError) -> ClientError:
+async def _explain_no_server(connection: Connection, error: RequestError) -> ClientError:
     """Return the error for a server that does not respond."""
     address = connection.address
     other: Protocol = "http" if address.protocol == "grpc" else "grpc"
@@ -244,7 +244,7 @@ async def _responds(connection: Connection, address: Address) -> bool:
     options = ConnectionOptions(timeout_s=timeout_s, retries=0)
     try:
         async with Connection(address, options, connection.runtime) as other:
-            # The port for metrics calls itself live, too.
+            # The port for metrics would also call itself live.
             await other.request("get_inference_statistics")
     except (ClientError, RequestError):  # without HTTP's package, or no server
         return False

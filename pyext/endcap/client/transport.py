@@ -23,9 +23,9 @@ from endcap.client.errors import (
     from_grpc,
     from_http,
     from_os_error,
-    unreadable,
+    unreadable_error,
 )
-from endcap.client.options import Address, ConnectionOptions, Tls, ssl_context
+from endcap.client.options import Address, ConnectionOptions, Tls, make_ssl_context
 from endcap.errors import InvalidArgumentError
 
 _MAX_BYTES = 2**31 - 1  # of a message, both ways: Triton's own limit
@@ -36,7 +36,7 @@ _thread = threading.local()
 
 @functools.cache
 def import_client(module: str) -> Any:
-    """Return a module of tritonclient, as "grpc" or "http.aio"; ClientError where it is missing."""
+    """Return a module of tritonclient, such as "http.aio"; raise ClientError if it is missing."""
     return import_extra(f"tritonclient.{module}", "client", "a client", ClientError)
 
 
@@ -68,7 +68,7 @@ class Transport:
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
     ) -> Any:
-        """Return the response to a method of tritonclient's client; see `error`."""
+        """Return the response to a method of tritonclient's client; see `convert_error`."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -79,11 +79,11 @@ class Transport:
         """Return the call of a stream for one request: an iterator of responses with cancel()."""
         raise NotImplementedError
 
-    def error(self, error: Any) -> Exception:
+    def convert_error(self, error: Any) -> Exception:
         """Return the error to raise for one of `send`: a RequestError or a TimeoutError."""
         if isinstance(error, self._exception) and error.status() is None:
             return InvalidArgumentError(str(error))
-        return unreadable(error) if isinstance(error, UNREADABLE) else error
+        return unreadable_error(error) if isinstance(error, UNREADABLE) else error
 
     async def _wait_for(self, work: Awaitable[Any], timeout_s: float) -> Any:
         """Return the result of a request of asyncio; a cancelled caller cancels it."""
@@ -110,9 +110,9 @@ class _GrpcTransport(Transport):
         super().__init__("grpc", compression_algorithm=options.compression)
         self._is_async = is_async
         make = import_client("grpc.aio" if is_async else "grpc").InferenceServerClient
-        arguments: dict[str, Any] = {"channel_args": _channel_arguments(options)}
+        arguments: dict[str, Any] = {"channel_args": _make_channel_arguments(options)}
         if address.secure:
-            arguments |= _tls_arguments(options.tls or Tls())
+            arguments |= _make_tls_arguments(options.tls or Tls())
         self._open = functools.partial(make, address.authority, **arguments)
         if not is_async:
             self.client()
@@ -134,9 +134,9 @@ class _GrpcTransport(Transport):
             if self._is_async:
                 await work
 
-    def error(self, error: Any) -> Exception:
+    def convert_error(self, error: Any) -> Exception:
         if not isinstance(error, self._exception) or error.status() is None:
-            return super().error(error)
+            return super().convert_error(error)
         status = str(error.status()).removeprefix("StatusCode.")
         if status == "DEADLINE_EXCEEDED":
             return TimeoutError()
@@ -160,7 +160,7 @@ class _GrpcTransport(Transport):
 
 
 class _AnyHttpTransport(Transport):
-    """What both transports for HTTP have in common."""
+    """The common part of both transports for HTTP."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         super().__init__(
@@ -169,10 +169,10 @@ class _AnyHttpTransport(Transport):
             response_compression_algorithm=options.compression,
         )
 
-    def error(self, error: Any) -> Exception:
+    def convert_error(self, error: Any) -> Exception:
         if isinstance(error, self._exception) and error.status() is not None:
             return from_http(error)
-        return from_os_error(error) if isinstance(error, OSError) else super().error(error)
+        return from_os_error(error) if isinstance(error, OSError) else super().convert_error(error)
 
 
 class _AsyncHttpTransport(_AnyHttpTransport):
@@ -184,7 +184,7 @@ class _AsyncHttpTransport(_AnyHttpTransport):
         self._aiohttp = importlib.import_module("aiohttp")
         tls = {}
         if address.secure:
-            tls = {"ssl": True, "ssl_context": ssl_context(options.tls or Tls())}
+            tls = {"ssl": True, "ssl_context": make_ssl_context(options.tls or Tls())}
         self._open = functools.partial(
             make, address.authority, conn_limit=0, conn_timeout=None, **tls
         )
@@ -202,14 +202,18 @@ class _AsyncHttpTransport(_AnyHttpTransport):
         if self._client is not None:
             await self._client.close()
 
-    def error(self, error: Any) -> Exception:
+    def convert_error(self, error: Any) -> Exception:
         aiohttp = self._aiohttp
         if isinstance(error, aiohttp.ClientConnectorError):
             return from_os_error(error.os_error)
         broken = (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
         if isinstance(error, (*broken, aiohttp.ClientOSError)):
-            return _connection_broke()
-        return _not_triton() if isinstance(error, aiohttp.ClientError) else super().error(error)
+            return _broken_connection_error()
+        return (
+            _not_triton_error()
+            if isinstance(error, aiohttp.ClientError)
+            else super().convert_error(error)
+        )
 
 
 class _HttpTransport(_AnyHttpTransport):
@@ -220,7 +224,7 @@ class _HttpTransport(_AnyHttpTransport):
         self._gevent = importlib.import_module("gevent")
         tls: dict[str, Any] = {}
         if address.secure:
-            context = ssl_context(options.tls or Tls(), importlib.import_module("gevent.ssl"))
+            context = make_ssl_context(options.tls or Tls(), importlib.import_module("gevent.ssl"))
             tls = {"ssl": True, "ssl_context_factory": lambda cafile: context}
             tls["insecure"] = not context.check_hostname
         make = functools.partial(self.module.InferenceServerClient, address.authority, **tls)
@@ -263,10 +267,10 @@ class _HttpTransport(_AnyHttpTransport):
         if request in self._waiting:
             greenlet.throw(InterruptedError)
 
-    def error(self, error: Any) -> Exception:
+    def convert_error(self, error: Any) -> Exception:
         if isinstance(error, http.client.HTTPException):  # geventhttpclient's
-            return _connection_broke() if _BROKEN.search(str(error)) else _not_triton()
-        return super().error(error)
+            return _broken_connection_error() if _BROKEN.search(str(error)) else _not_triton_error()
+        return super().convert_error(error)
 
 
 class _ThreadEnd:
@@ -274,7 +278,7 @@ class _ThreadEnd:
 
     def __init__(self, hub: Any) -> None:
         self._hub = hub
-        # The default one resolves in another thread, whose loop stays open, too.
+        # The default one resolves in another thread, whose loop would stay open.
         hub.resolver = importlib.import_module("gevent.resolver.blocking").Resolver(hub)
         self.clients: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -297,11 +301,11 @@ def _close_with_thread(client: Any, hub: Any) -> _ThreadEnd | None:
     return end
 
 
-def _connection_broke() -> RequestError:
+def _broken_connection_error() -> RequestError:
     return RequestError("unavailable", "the connection broke before the response", transient=True)
 
 
-def _not_triton() -> RequestError:
+def _not_triton_error() -> RequestError:
     return RequestError(
         "unavailable",
         "the server is not a Triton server's http service; the usual ports are 8000 for HTTP "
@@ -309,14 +313,14 @@ def _not_triton() -> RequestError:
     )
 
 
-def _tls_arguments(tls: Tls) -> dict[str, Any]:
-    """Return arguments of a client; InvalidArgumentError where gRPC has no such option."""
+def _make_tls_arguments(tls: Tls) -> dict[str, Any]:
+    """Return arguments of a client; raise InvalidArgumentError for an option that gRPC lacks."""
     if not tls.verify:
         raise InvalidArgumentError(
             "TLS's verify is False: gRPC always verifies the server's certificate; pass its "
             "authority as ca"
         )
-    ssl_context(tls)  # gRPC would report a file that is not PEM only with the first request
+    make_ssl_context(tls)  # gRPC would report a file that is not PEM only with the first request
     files = {
         "root_certificates": tls.ca,
         "private_key": tls.key,
@@ -325,7 +329,7 @@ def _tls_arguments(tls: Tls) -> dict[str, Any]:
     return {"ssl": True, **files}
 
 
-def _channel_arguments(options: ConnectionOptions) -> list[tuple[str, int]]:
+def _make_channel_arguments(options: ConnectionOptions) -> list[tuple[str, int]]:
     arguments = [
         ("grpc.max_send_message_length", _MAX_BYTES),
         ("grpc.max_receive_message_length", _MAX_BYTES),

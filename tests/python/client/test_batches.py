@@ -47,7 +47,7 @@ def body(given: Any) -> bytes:
 
 
 def test_a_batch_is_one_input_of_bytes() -> None:
-    arguments = form(MODEL, "detection_boxes", "status").arguments([b"one", b"three"], "x-1")
+    arguments = form(MODEL, "detection_boxes", "status").make_arguments([b"one", b"three"], "x-1")
     (tensor,) = arguments["inputs"]
     assert (tensor.name(), tensor.datatype(), tensor.shape()) == ("encoded", "BYTES", [2, 1])
     assert body(tensor) == b"\3\0\0\0one\5\0\0\0three"
@@ -67,7 +67,7 @@ def test_a_batch_is_one_input_of_bytes() -> None:
 def test_one_image_has_the_shape_that_the_model_takes(spec: TensorSpec, shape: list[int]) -> None:
     model = replace(MODEL, input=spec)
     requests = form(model, "detection_boxes")
-    (tensor,) = requests.arguments([b"four"], "x-1")["inputs"]
+    (tensor,) = requests.make_arguments([b"four"], "x-1")["inputs"]
     assert (tensor.datatype(), tensor.shape()) == (spec.datatype, shape)
     assert body(tensor).endswith(b"four")
     boxes = np.zeros((1, 3, 4) if model.batched else (3, 4), np.float32)
@@ -89,5 +89,5 @@ def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
     more = form(MODEL, "detection_boxes", "status", "detection_rle", "detection_keypoints")
     for batch in (1, 4):
         needed = batch * (MAX_IMAGE_BYTES + 3 * 4 * 4 + 4)
-        assert needed <= fixed.region_bytes(batch) <= needed + 512
-        assert more.region_bytes(batch) == fixed.region_bytes(batch)
+        assert needed <= fixed.count_region_bytes(batch) <= needed + 512
+        assert more.count_region_bytes(batch) == fixed.count_region_bytes(batch)

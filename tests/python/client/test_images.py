@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 from endcap.client.errors import RequestError
-from endcap.client.images import ImageReader, name_of, refuse_single
+from endcap.client.images import ImageReader, image_name, refuse_single
 from endcap.errors import InvalidArgumentError
 from tests.support import jpegs
 from tests.support.tolerances import JPEG_95_PIXELS
@@ -129,10 +129,10 @@ def test_an_address_is_not_read() -> None:
 
 
 def test_names_are_paths_or_positions(tmp_path: Path) -> None:
-    assert name_of(tmp_path / "a.jpg", 7) == str(tmp_path / "a.jpg")
-    assert name_of("a.jpg", 7) == "a.jpg"
-    assert name_of(FILE, 7) == "image 7"
-    assert name_of(PHOTO, 0) == "image 0"
+    assert image_name(tmp_path / "a.jpg", 7) == str(tmp_path / "a.jpg")
+    assert image_name("a.jpg", 7) == "a.jpg"
+    assert image_name(FILE, 7) == "image 7"
+    assert image_name(PHOTO, 0) == "image 0"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tritonclient.http._utils import _get_error
 
 from endcap.client import errors
-from endcap.client.connection import FIRST_WAIT_S, MAX_WAIT_S, retry_wait
+from endcap.client.connection import FIRST_WAIT_S, MAX_WAIT_S, choose_retry_wait
 from endcap.client.errors import (
     RequestError,
     from_grpc,
@@ -37,14 +37,14 @@ BUSY = RequestError("unavailable", "busy", transient=True)
 def test_waits_are_spread_and_double_up_to_a_limit() -> None:
     for attempt in range(8):
         limit_s = min(FIRST_WAIT_S * 2**attempt, MAX_WAIT_S)
-        waits = [retry_wait(BUSY, attempt, 1000) for _ in range(500)]
+        waits = [choose_retry_wait(BUSY, attempt, 1000) for _ in range(500)]
         assert all(wait is not None and 0 <= wait <= limit_s for wait in waits)
         known = [wait for wait in waits if wait is not None]
         assert min(known) < 0.05 * limit_s < 0.95 * limit_s < max(known)
 
 
 def test_nothing_is_waited_for_beyond_the_deadline() -> None:
-    waits = [retry_wait(BUSY, 0, FIRST_WAIT_S / 2) for _ in range(500)]
+    waits = [choose_retry_wait(BUSY, 0, FIRST_WAIT_S / 2) for _ in range(500)]
     assert 150 < waits.count(None) < 350
     assert all(wait is None or wait < FIRST_WAIT_S / 2 for wait in waits)
 
@@ -62,7 +62,7 @@ def test_other_errors_are_not_retried() -> None:
         from_message("Exceeds maximum queue size"),
         from_os_error(OSError(113, "No route to host")),
     ):
-        assert retry_wait(error, 0, 10) is None
+        assert choose_retry_wait(error, 0, 10) is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_restricted_api_is_no_server_that_is_gone(error: RequestError) -> None
 )
 def test_transient_errors_are_retried(error: RequestError) -> None:
     assert error.status_name == "unavailable"
-    wait_s = retry_wait(error, 0, 10)
+    wait_s = choose_retry_wait(error, 0, 10)
     assert wait_s is not None
     assert 0 <= wait_s <= FIRST_WAIT_S
 
@@ -117,9 +117,9 @@ OVERLOADED = (
 def test_an_overloaded_server_is_asked_again_when_it_says(error: RequestError) -> None:
     assert error.status_name == "unavailable"
     assert error.retry_after_s == 1.5
-    waits = [retry_wait(error, 0, 60) for _ in range(200)]
+    waits = [choose_retry_wait(error, 0, 60) for _ in range(200)]
     assert all(wait is not None and 1.5 <= wait <= 1.5 + FIRST_WAIT_S for wait in waits)
-    assert retry_wait(error, 0, 1.4) is None  # the deadline is before that
+    assert choose_retry_wait(error, 0, 1.4) is None  # the deadline is before that
 
 
 TOO_LATE = "unavailable: the response would take 35 ms, and the request's timeout is 20 ms"
@@ -137,7 +137,7 @@ TOO_LATE = "unavailable: the response would take 35 ms, and the request's timeou
 )
 def test_a_request_that_would_be_too_late_is_not_repeated(error: RequestError) -> None:
     assert error.status_name == "unavailable"
-    assert retry_wait(error, 0, 60) is None
+    assert choose_retry_wait(error, 0, 60) is None
     assert from_grpc("UNAVAILABLE", f"{TOO_LATE}; retry after 5 ms").retry_after_s == 0.005
 
 

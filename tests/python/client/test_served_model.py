@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from endcap.client import Task
-from endcap.client.served_model import TensorSpec, image_input, why_no_images
+from endcap.client.served_model import TensorSpec, explain_no_images, find_image_input
 from endcap.errors import InvalidArgumentError
 from endcap.results import task_of, why_no_task
 from endcap.triton.labels import parse_labels
@@ -100,8 +100,8 @@ def test_any_single_input_of_bytes_takes_images(
     name: str, datatype: str, shape: tuple[int, ...]
 ) -> None:
     inputs = {name: TensorSpec(datatype, shape)}
-    assert image_input(inputs) == name
-    assert why_no_images(inputs, OUTPUTS) is None
+    assert find_image_input(inputs) == name
+    assert explain_no_images(inputs, OUTPUTS) is None
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,6 @@ def test_other_inputs_are_named_with_their_shapes(
     inputs: dict[str, tuple[str, tuple[int, ...]]], said: str
 ) -> None:
     specs = {name: TensorSpec(*each) for name, each in inputs.items()}
-    assert image_input(specs) is None
-    reason = why_no_images(specs, OUTPUTS)
+    assert find_image_input(specs) is None
+    reason = explain_no_images(specs, OUTPUTS)
     assert reason == f"its inputs are {said}, and one of encoded images is expected"

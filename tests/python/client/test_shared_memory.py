@@ -22,7 +22,7 @@ from endcap.client.regions import (
     Lease,
     Region,
     is_abandoned,
-    new_name,
+    make_name,
     remove_abandoned,
 )
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
@@ -235,7 +235,7 @@ def test_the_region_of_a_dead_process_is_removed(region: Any) -> None:
 
 def abandoned_name(**changes: str) -> str:
     """The name of a region of an earlier process with this one's id."""
-    parts = zip(("user", "space", "pid", "start", "n"), new_name().split("-")[1:], strict=True)
+    parts = zip(("user", "space", "pid", "start", "n"), make_name().split("-")[1:], strict=True)
     return "-".join(["endcap", *{**dict(parts), "start": "1", **changes}.values()])
 
 
