@@ -47,6 +47,12 @@ class DetectionClient(Detector):
         options: Options of the connection: retries, headers, TLS, compression, keepalive. Its
             timeout_s takes precedence over `timeout_s`.
 
+    Attributes:
+        address: The server's `Address`.
+        options: The `ConnectionOptions` in use.
+        model: The model's name.
+        concurrency: The maximum number of requests in flight.
+
     Raises:
         ClientError: No server responds at the address, it does not serve the model, or the model's
             labels cannot be read.

@@ -27,7 +27,7 @@ from endcap.client.concurrency import Tasks, Threads, as_async, run
 from endcap.client.connection import Connection
 from endcap.client.errors import ClientError, RequestError, as_request_error, capture
 from endcap.client.images import Image, image_name, is_in_memory, refuse_single
-from endcap.client.options import Address, ClientArguments, ConnectionOptions
+from endcap.client.options import ClientArguments
 from endcap.client.requests import RequestFormat, SequenceStep, Video, check_options
 from endcap.client.results import ResponseReader
 from endcap.client.served_model import fetch_served_model
@@ -79,6 +79,8 @@ class Detector:
 
     def _initialize(self, arguments: ClientArguments) -> None:
         self._arguments = arguments
+        self.address, self.options = arguments.address, arguments.connection
+        self.model, self.concurrency = arguments.model, arguments.concurrency
         self._is_connected = self._is_closed = False
         self._pool: Pool | None = None
         self._runtime = self._make_runtime(arguments.concurrency)
@@ -92,26 +94,6 @@ class Detector:
     def __repr__(self) -> str:
         state = ", closed" if self._is_closed else "" if self._is_connected else ", not connected"
         return f"<{type(self).__name__} of {self.model} at {self.address}{state}>"
-
-    @property
-    def address(self) -> Address:
-        """The server's address."""
-        return self._arguments.address
-
-    @property
-    def options(self) -> ConnectionOptions:
-        """The options of the connection."""
-        return self._arguments.connection
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        return self._arguments.model
-
-    @property
-    def concurrency(self) -> int:
-        """The number of requests in flight at once, at the most."""
-        return self._arguments.concurrency
 
     @property
     def task(self) -> Task:

@@ -149,13 +149,11 @@ class _GrpcTransport(Transport):
         defaults |= {"sequence_id": 0, "sequence_start": False, "sequence_end": False}
         request = utilities._get_inference_request(**defaults | arguments)
         request.parameters["triton_enable_empty_final_response"].bool_param = True
-        service = import_client("grpc.service_pb2_grpc")
-        return service.GRPCInferenceServiceStub(self.client()._channel).ModelStreamInfer(
+        compression = self.infer_options["compression_algorithm"]
+        return self.client()._client_stub.ModelStreamInfer(
             iter([request]),
             metadata=tuple((name.lower(), value) for name, value in headers.items()),
-            compression=utilities._grpc_compression_type(
-                self.infer_options["compression_algorithm"]
-            ),
+            compression=utilities._grpc_compression_type(compression),
         )
 
 
@@ -172,7 +170,9 @@ class _AnyHttpTransport(Transport):
     def convert_error(self, error: Any) -> Exception:
         if isinstance(error, self._exception) and error.status() is not None:
             return from_http(error)
-        return from_os_error(error) if isinstance(error, OSError) else super().convert_error(error)
+        if isinstance(error, OSError):
+            return from_os_error(error)
+        return super().convert_error(error)
 
 
 class _AsyncHttpTransport(_AnyHttpTransport):
@@ -182,12 +182,10 @@ class _AsyncHttpTransport(_AnyHttpTransport):
         super().__init__(options)
         make = import_client("http.aio").InferenceServerClient
         self._aiohttp = importlib.import_module("aiohttp")
-        tls = {}
+        arguments: dict[str, Any] = {"conn_limit": 0, "conn_timeout": None}
         if address.secure:
-            tls = {"ssl": True, "ssl_context": make_ssl_context(options.tls or Tls())}
-        self._open = functools.partial(
-            make, address.authority, conn_limit=0, conn_timeout=None, **tls
-        )
+            arguments |= {"ssl": True, "ssl_context": make_ssl_context(options.tls or Tls())}
+        self._open = functools.partial(make, address.authority, **arguments)
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
@@ -204,16 +202,18 @@ class _AsyncHttpTransport(_AnyHttpTransport):
 
     def convert_error(self, error: Any) -> Exception:
         aiohttp = self._aiohttp
+        broken = (
+            aiohttp.ServerDisconnectedError,
+            aiohttp.ClientPayloadError,
+            aiohttp.ClientOSError,
+        )
         if isinstance(error, aiohttp.ClientConnectorError):
             return from_os_error(error.os_error)
-        broken = (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
-        if isinstance(error, (*broken, aiohttp.ClientOSError)):
+        if isinstance(error, broken):
             return _broken_connection_error()
-        return (
-            _not_triton_error()
-            if isinstance(error, aiohttp.ClientError)
-            else super().convert_error(error)
-        )
+        if isinstance(error, aiohttp.ClientError):
+            return _not_triton_error()
+        return super().convert_error(error)
 
 
 class _HttpTransport(_AnyHttpTransport):
@@ -222,23 +222,23 @@ class _HttpTransport(_AnyHttpTransport):
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         super().__init__(options)
         self._gevent = importlib.import_module("gevent")
-        tls: dict[str, Any] = {}
+        arguments: dict[str, Any] = {"connection_timeout": None, "network_timeout": None}
         if address.secure:
             context = make_ssl_context(options.tls or Tls(), importlib.import_module("gevent.ssl"))
-            tls = {"ssl": True, "ssl_context_factory": lambda cafile: context}
-            tls["insecure"] = not context.check_hostname
-        make = functools.partial(self.module.InferenceServerClient, address.authority, **tls)
-        self._open = functools.partial(make, connection_timeout=None, network_timeout=None)
-        self._of_thread = threading.local()  # its client
+            arguments |= {"ssl": True, "ssl_context_factory": lambda cafile: context}
+            arguments["insecure"] = not context.check_hostname
+        make = self.module.InferenceServerClient
+        self._open = functools.partial(make, address.authority, **arguments)
+        self._local = threading.local()  # the thread's client
         self._waiting: dict[object, tuple[Any, Any]] = {}  # hub and greenlet of each request
 
     async def send(
         self, method: str, arguments: dict[str, Any], headers: Mapping[str, str], timeout_s: float
     ) -> Any:
-        client, hub = getattr(self._of_thread, "client", None), self._gevent.get_hub()
+        client, hub = getattr(self._local, "client", None), self._gevent.get_hub()
         if client is None:
-            client = self._of_thread.client = self._open()
-            self._of_thread.end = _close_with_thread(client, hub)
+            client = self._local.client = self._open()
+            self._local.end = _close_with_thread(client, hub)
         request = object()
         self._waiting[request] = hub, self._gevent.getcurrent()
         try:
@@ -247,7 +247,7 @@ class _HttpTransport(_AnyHttpTransport):
         except self._exception:  # the server has responded
             raise
         except BaseException:
-            self._of_thread.client = None  # its connection may be in the middle of a response
+            self._local.client = None  # its connection may be in the middle of a response
             client.close()
             raise
         finally:
@@ -256,10 +256,10 @@ class _HttpTransport(_AnyHttpTransport):
     async def close(self) -> None:
         for request, (hub, greenlet) in [*self._waiting.items()]:
             hub.loop.run_callback_threadsafe(self._interrupt, request, greenlet)
-        if (
-            client := getattr(self._of_thread, "client", None)
-        ) is not None:  # gevent leaves other threads' clients to the ends of the threads
-            self._of_thread.client = None
+        # Clients of other threads are closed with their threads: gevent cannot close them here.
+        client = getattr(self._local, "client", None)
+        if client is not None:
+            self._local.client = None
             client.close()
             self._gevent.sleep(0)  # its loop closes the socket
 
@@ -269,7 +269,8 @@ class _HttpTransport(_AnyHttpTransport):
 
     def convert_error(self, error: Any) -> Exception:
         if isinstance(error, http.client.HTTPException):  # geventhttpclient's
-            return _broken_connection_error() if _BROKEN.search(str(error)) else _not_triton_error()
+            is_broken = _BROKEN.search(str(error))
+            return _broken_connection_error() if is_broken else _not_triton_error()
         return super().convert_error(error)
 
 
@@ -321,12 +322,12 @@ def _make_tls_arguments(tls: Tls) -> dict[str, Any]:
             "authority as ca"
         )
     make_ssl_context(tls)  # gRPC would report a file that is not PEM only with the first request
-    files = {
+    return {
+        "ssl": True,
         "root_certificates": tls.ca,
         "private_key": tls.key,
         "certificate_chain": tls.certificate,
     }
-    return {"ssl": True, **files}
 
 
 def _make_channel_arguments(options: ConnectionOptions) -> list[tuple[str, int]]:
