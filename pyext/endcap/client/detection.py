@@ -182,7 +182,7 @@ class Detector:
         refuse_single(images)
         report = on_result or (lambda _: None)
         if isinstance(images, Collection) and len(images) <= self._arguments.batch:
-            results = await self._run(list(images)) if len(images) else []  # no threads
+            results = await self._run_one(list(images)) if len(images) else []  # no threads
             for result in results:
                 report(result)
             return Results(results)
@@ -229,7 +229,7 @@ class Detector:
                         has_permit = await runtime.acquire(self._permits)
                         if is_endless and self._is_closed:
                             break
-                        batch = await _take(source, size)
+                        batch = await _take_images(source, size)
                         if is_stopped or not batch:
                             break
                         has_permit, pending = False, pending + 1  # the permit is the job's
@@ -262,7 +262,7 @@ class Detector:
             for _ in range(pending if runtime.is_async else 0):  # cancelled before they began
                 self._permits.release()
 
-    async def _run(
+    async def _run_one(
         self, images: Sequence[Image], step: SequenceStep | None = None
     ) -> list[ImageResult]:
         """Return the results of the images of one request, when there is room for it."""
@@ -275,7 +275,7 @@ class Detector:
     async def _detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
         """Return the result of one image; see `DetectionClient.detect_one`."""
         self._check_one_response()
-        (result,) = await self._run([image], step)
+        (result,) = await self._run_one([image], step)
         return result
 
     # --- one request ------------------------------------------------------------------------------
@@ -548,7 +548,7 @@ class Detector:
             )
 
 
-async def _take(source: AsyncIterator[Image], count: int) -> list[Image]:
+async def _take_images(source: AsyncIterator[Image], count: int) -> list[Image]:
     """Return the next images, fewer than `count` at the end."""
     images: list[Image] = []
     async for image in source:

@@ -182,9 +182,7 @@ class RequestFormat:
         return {"model_name": name, "inputs": inputs, "outputs": outputs, "request_id": request_id}
 
     def _bytes_input(self, name: str, elements: Sequence[bytes], shape: tuple[int, ...]) -> Any:
-        array = np.empty(len(elements), np.object_)
-        array[:] = elements
-        return self._input(name, array.reshape(shape), "BYTES")
+        return self._input(name, np.array(elements, np.object_).reshape(shape), "BYTES")
 
     def _input(self, name: str, array: NDArray[Any], datatype: str) -> Any:
         tensor = self._tritonclient.InferInput(name, list(array.shape), datatype)

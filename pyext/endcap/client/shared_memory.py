@@ -56,7 +56,7 @@ class _Registry:
                 if region.name in self.names():
                     return  # the response to an earlier attempt was lost
             raise UnsupportedError(
-                f"the server does not take a shared-memory region ({error}); start it with "
+                f"the server does not accept a shared-memory region ({error}); start it with "
                 "`endcap serve --client-shared-memory` (others from release 2.69 on with "
                 "--allow-client-shm=true), and let it see this machine's /dev/shm (in containers: "
                 "--ipc=host) and open this user's files there; or do without shared memory"
@@ -73,7 +73,7 @@ class _Registry:
         return self.names() & {*names} if names else set()
 
     def _request(self, method: str, **arguments: Any) -> Any:
-        timeout_s = _left_s(self._deadline)
+        timeout_s = _seconds_until(self._deadline)
         return run(self._connection.request(method, timeout_s=timeout_s, **arguments))
 
 
@@ -105,9 +105,9 @@ class Pool:
         self._region_bytes, self._device_id = region_bytes, device_id
         self._regions: list[Region] = []
         self._is_closed = False
-        self._lending, self._changing = threading.Lock(), threading.Lock()
+        self._lend_lock, self._change_lock = threading.Lock(), threading.Lock()
         self._process = os.getpid()
-        _living.add(self)
+        _open_pools.add(self)
 
     def __del__(self) -> None:
         self.remove_all()
@@ -128,9 +128,9 @@ class Pool:
         if has_file:
             check_capacity(self._limit, self._region_bytes)
         try:
-            with self._changes(self._deadline()) as registry:
+            with self._change_regions(self._make_deadline()) as registry:
                 for _ in range(self._limit):
-                    self._make(registry)
+                    self._make_region(registry)
                 names = registry.names()
                 registry.unregister([n for n in names if is_abandoned(n, has_file=has_file)])
         except BaseException:
@@ -140,7 +140,7 @@ class Pool:
     def end(self) -> None:
         """Wait for the leases, as long as a request may take, and remove all regions."""
         if os.getpid() == self._process and not self._is_closed:
-            deadline = self._deadline()
+            deadline = self._make_deadline()
             self._is_closed = True
             while any(region.is_lent for region in self._regions) and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
@@ -153,7 +153,10 @@ class Pool:
         self._is_closed = True
         deadline = time.monotonic() + seconds
         try:
-            with contextlib.suppress(EndcapError), self._changes(deadline, retries=0) as registry:
+            with (
+                contextlib.suppress(EndcapError),
+                self._change_regions(deadline, retries=0) as registry,
+            ):
                 names: Collection[str] = self.names
                 while (names := registry.unregister(names)) and time.monotonic() < deadline:
                     time.sleep(_POLL_S)
@@ -165,7 +168,7 @@ class Pool:
     @contextlib.asynccontextmanager
     async def lend(self, timeout_s: float | None = None) -> AsyncIterator[Lease]:
         """Lend a region for the block; see `SharedMemoryPool.acquire`."""
-        deadline = self._deadline(timeout_s)
+        deadline = self._make_deadline(timeout_s)
         if not await self._runtime.acquire(self._permits, max(deadline - time.monotonic(), 0)):
             raise RequestError(
                 "timeout",
@@ -174,8 +177,8 @@ class Pool:
             )
         with contextlib.ExitStack() as stack:
             stack.callback(self._permits.release)
-            while (lease := self._take()) is None:
-                await self._runtime.call(self._add, deadline)
+            while (lease := self._take_region()) is None:
+                await self._runtime.call(self._add_region, deadline)
             stack.callback(lease.end)
             yield lease
 
@@ -197,7 +200,7 @@ class Pool:
                 raise
         await self._runtime.call(self._register_again, deadline)
         with lease.sending():
-            return await self._connection.infer(arguments, _left_s(deadline))
+            return await self._connection.infer(arguments, _seconds_until(deadline))
 
     async def _infer(
         self,
@@ -213,7 +216,7 @@ class Pool:
         send = functools.partial(self.send, lease, arguments)
         return await self._connection.repeat(send, timeout_s, is_repeatable=False)
 
-    def _deadline(self, timeout_s: float | None = None) -> float:
+    def _make_deadline(self, timeout_s: float | None = None) -> float:
         """Return the deadline of a call; raise an error if the pool cannot be used."""
         self._check()
         limit_s = self._connection.options.timeout_s if timeout_s is None else timeout_s
@@ -227,27 +230,27 @@ class Pool:
         if self._is_closed:
             raise InvalidArgumentError("the pool of shared memory is closed; make another one")
 
-    def _take(self) -> Lease | None:
-        """Lend a free region; return None if `_add` has to make one."""
+    def _take_region(self) -> Lease | None:
+        """Lend a free region; return None if `_add_region` has to make one."""
         self._check()  # it may have been closed during the wait
-        with self._lending:
+        with self._lend_lock:
             for region in self._regions:
                 if not region.is_lent and not region.is_retired and region.views() is None:
                     region.is_lent = True
                     return Lease(region, self._connection.module)
         return None
 
-    def _add(self, deadline: float) -> None:
+    def _add_region(self, deadline: float) -> None:
         """Make a region, and remove the retired ones that the server no longer uses."""
         while True:
-            with self._changes(deadline) as registry:
+            with self._change_regions(deadline) as registry:
                 retired = {region.name for region in self._regions if region.is_retired}
                 used = registry.unregister(retired)
                 for region in [r for r in self._regions if r.name in retired - used]:
                     region.remove()
                     self._regions.remove(region)
                 if len(used) < 2 * self._limit:
-                    self._make(registry)
+                    self._make_region(registry)
                     return
             if time.monotonic() > deadline:
                 raise RequestError(
@@ -257,7 +260,7 @@ class Pool:
                 )
             time.sleep(_POLL_S)
 
-    def _make(self, registry: _Registry) -> None:
+    def _make_region(self, registry: _Registry) -> None:
         """Make and register a region."""
         self._check()  # it may have been closed meanwhile
         region = KINDS[self._kind](self._region_bytes, self._device_id)
@@ -268,17 +271,19 @@ class Pool:
 
     def _register_again(self, deadline: float) -> None:
         """Register the regions that a restarted server does not have."""
-        with self._changes(deadline) as registry:
+        with self._change_regions(deadline) as registry:
             names = registry.names()
             for region in self._regions:
                 if not region.is_retired and region.name not in names:
                     registry.register(region)
 
     @contextlib.contextmanager
-    def _changes(self, deadline: float, *, retries: int | None = None) -> Iterator[_Registry]:
+    def _change_regions(
+        self, deadline: float, *, retries: int | None = None
+    ) -> Iterator[_Registry]:
         """Keep others from changing the regions for the block."""
-        if not self._changing.acquire(timeout=_left_s(deadline)):
-            raise RequestError("timeout", "the server has not taken the regions of others in time")
+        if not self._change_lock.acquire(timeout=_seconds_until(deadline)):
+            raise RequestError("timeout", "other changes of the regions did not end in time")
         try:
             options = self._connection.options
             if retries is not None:
@@ -289,20 +294,20 @@ class Pool:
             finally:
                 run(connection.close())
         finally:
-            self._changing.release()
+            self._change_lock.release()
 
 
-_living: weakref.WeakSet[Pool] = weakref.WeakSet()
+_open_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 @atexit.register
 def _remove_all_pools() -> None:
     deadline = time.monotonic() + _CLOSING_S
-    for pool in list(_living):
-        pool.remove_all(_left_s(deadline))
+    for pool in list(_open_pools):
+        pool.remove_all(_seconds_until(deadline))
 
 
-def _left_s(deadline: float) -> float:
+def _seconds_until(deadline: float) -> float:
     """Return the seconds until `deadline`, but not fewer than a request needs."""
     return max(deadline - time.monotonic(), _MIN_REQUEST_S)
 
