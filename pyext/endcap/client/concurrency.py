@@ -57,7 +57,7 @@ async def as_async(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, N
 
 
 class Threads:
-    """The runtime of a client for threads. workers: The threads that `submit` uses."""
+    """The runtime of a client for threads; `submit` uses up to `workers` threads."""
 
     is_async = False
     make_queue = queue.SimpleQueue
@@ -90,40 +90,45 @@ class Threads:
         return function(*arguments)
 
     def submit(
-        self, jobs: set[Any], function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any
+        self, work: Coroutine[Any, Any, Any], jobs: set[Any], on_end: Callable[[], None]
     ) -> None:
         """Run a coroutine concurrently, with the context variables of the caller.
 
-        jobs: A set that holds it until it ends, if it can be stopped.
+        Args:
+            work: The coroutine.
+            jobs: A set that holds it until it ends, if `stop` can stop it.
+            on_end: A function that is called when it has ended.
         """
+
+        async def work_and_end() -> None:
+            try:
+                await work
+            finally:
+                on_end()
+
+        job = work_and_end()
         try:
-            run_in = contextvars.copy_context().run
-            self._workers.submit(run_in, _run, function, *arguments)
+            self._workers.submit(contextvars.copy_context().run, run, job)
         except RuntimeError:  # the client was closed, or the main thread has ended
-            self.start(function, *arguments)
+            self.start(job)
 
     @staticmethod
-    def start(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    def start(work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in a new thread, since it may wait for long."""
-        target = contextvars.copy_context().run
-        thread = threading.Thread(target=target, args=(_run, function, *arguments), daemon=True)
+        run_in_context = contextvars.copy_context().run
+        thread = threading.Thread(target=run_in_context, args=(run, work), daemon=True)
         thread.start()
         return thread
 
     @staticmethod
     async def stop(jobs: Iterable[Any]) -> None:
         """Wait briefly for threads, which cannot be cancelled."""
-        for job in jobs:
-            if isinstance(job, threading.Thread):
-                job.join(_STOP_TIMEOUT_S)
+        for thread in jobs:
+            thread.join(_STOP_TIMEOUT_S)
 
     def close(self) -> None:
         """End the threads, as soon as they are done."""
         self._workers.shutdown(wait=False)
-
-
-def _run(function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-    return run(function(*arguments))
 
 
 class Tasks:
@@ -161,17 +166,18 @@ class Tasks:
         return await asyncio.to_thread(function, *arguments)
 
     @staticmethod
-    def start(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    def start(work: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine concurrently."""
-        return asyncio.create_task(function(*arguments))
+        return asyncio.create_task(work)
 
-    def submit(
-        self, jobs: set[Any], function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any
-    ) -> None:
-        """Run a coroutine concurrently; `jobs` holds its task until it ends."""
-        task = self.start(function, *arguments)
+    @staticmethod
+    def submit(work: Coroutine[Any, Any, Any], jobs: set[Any], on_end: Callable[[], None]) -> None:
+        """Run a coroutine concurrently; see `Threads.submit`."""
+        task = asyncio.create_task(work)
         jobs.add(task)
         task.add_done_callback(jobs.discard)
+        # A task that is cancelled before it begins runs no code of `work`, but its callbacks.
+        task.add_done_callback(lambda _: on_end())
 
     @staticmethod
     async def stop(jobs: Iterable[Any]) -> None:

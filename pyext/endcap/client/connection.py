@@ -128,7 +128,7 @@ class Connection:
             except (Exception, asyncio.CancelledError) as error:  # gRPC's aio cancels calls so
                 received.put_nowait(error)
 
-        job = self.runtime.start(receive)
+        job = self.runtime.start(receive())
         try:
             while (message := await self.runtime.get(received, limit_s)) is not None:
                 if isinstance(message, BaseException):

@@ -204,20 +204,15 @@ class Detector:
         runtime, size = self._runtime, self._arguments.batch
         finished: Any = runtime.make_queue()  # results, then their number; or an exception
         jobs: set[Any] = set()
-        is_stopped, pending = False, 0  # batches whose jobs have not begun
+        is_stopped = False
 
         async def process(start: int, batch: list[Image]) -> None:
-            nonlocal pending
-            pending -= 1
             try:
                 finished.put_nowait((start, await self._process(batch, start)))
             except BaseException as error:
                 finished.put_nowait(error)
-            finally:
-                self._permits.release()
 
         async def read() -> None:
-            nonlocal pending
             count, has_permit, is_last = 0, False, False
             is_endless = not isinstance(images, Collection)
             try:
@@ -232,9 +227,8 @@ class Detector:
                         batch = await _take_images(source, size)
                         if is_stopped or not batch:
                             break
-                        has_permit, pending = False, pending + 1  # the permit is the job's
-                        is_last = len(batch) < size
-                        runtime.submit(jobs, process, count * size, batch)
+                        has_permit, is_last = False, len(batch) < size  # the permit is the job's
+                        runtime.submit(process(count * size, batch), jobs, self._permits.release)
                         del batch
                         count += 1
                 finished.put_nowait(count)
@@ -244,7 +238,7 @@ class Detector:
                 if has_permit:
                     self._permits.release()
 
-        jobs.add(runtime.start(read))
+        jobs.add(runtime.start(read()))
         count, expected = 0, None
         try:
             while count != expected:
@@ -259,8 +253,6 @@ class Detector:
         finally:
             is_stopped = True
             await runtime.stop(jobs)
-            for _ in range(pending if runtime.is_async else 0):  # cancelled before they began
-                self._permits.release()
 
     async def _run_one(
         self, images: Sequence[Image], step: SequenceStep | None = None
