@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from endcap.client.concurrency import run
 from endcap.client.connection import Connection, read_items
@@ -111,39 +111,15 @@ async def fetch_served_model(
                 f"the server at {address} has no model '{model}' that is ready; "
                 f"{await _advise(connection)}"
             )
-        inputs, outputs, config = await _describe(connection, model)
+        described = await _describe(connection, model, best_classes=best_classes)
     except RequestError as error:
         raise await _explain_no_server(connection, error) from error
-    decoupled = _is_decoupled(config)
-    reads_videos = decoupled and set(inputs) == VIDEO_INPUTS
-    name = INPUT if reads_videos else find_image_input(inputs)
-    task = task_of(outputs, decoupled=decoupled, best_classes=best_classes)
-    if name is None or task is None:
+    if isinstance(described, str):
         raise ClientError(
             f"model '{model}' does not take encoded images and return detections, classes or, with "
-            f"geometry, other tensors: {explain_no_images(inputs, outputs, decoupled=decoupled)}; "
-            f"{await _advise(connection)}"
+            f"geometry, other tensors: {described}; {await _advise(connection)}"
         )
-    try:
-        limit = int(config.get("max_batch_size", 0)) if inputs[name].datatype != "UINT8" else 1
-        labels, exif = (
-            str(config.get("parameters", {}).get(parameter, {}).get("string_value", ""))
-            for parameter in ("labels", "exif")
-        )
-    except UNREADABLE as error:
-        raise ClientError(f"the configuration of model '{model}' cannot be read") from error
-    return ServedModel(
-        model,
-        task,
-        inputs[name],
-        outputs,
-        max(limit, 1),
-        decoupled,
-        labels,
-        upright=exif != "ignore",
-        input_name=name,
-        reads_videos=reads_videos,
-    )
+    return described
 
 
 def find_model(address: Address, options: ConnectionOptions, default: str) -> str:
@@ -166,8 +142,10 @@ def find_model(address: Address, options: ConnectionOptions, default: str) -> st
     return run(find())
 
 
-async def _describe(connection: Connection, model: str) -> tuple[Specs, Specs, Mapping[str, Any]]:
-    """Return inputs, outputs and configuration of a model."""
+async def _describe(
+    connection: Connection, model: str, *, best_classes: bool = False
+) -> ServedModel | str:
+    """Return a model as the server describes it, or why a client cannot use it."""
     metadata = await connection.request("get_model_metadata", model_name=model)
     config = await connection.request("get_model_config", model_name=model)
     try:
@@ -178,14 +156,31 @@ async def _describe(connection: Connection, model: str) -> tuple[Specs, Specs, M
             }
             for side in ("inputs", "outputs")
         )
-        return inputs, outputs, dict(config)
+        decoupled = bool((config.get("model_transaction_policy") or {}).get("decoupled", False))
+        batch_limit = max(int(config.get("max_batch_size", 0)), 1)
+        labels, exif = (
+            str(config.get("parameters", {}).get(parameter, {}).get("string_value", ""))
+            for parameter in ("labels", "exif")
+        )
     except UNREADABLE as error:
         raise unreadable_error(error) from error
-
-
-def _is_decoupled(config: Mapping[str, Any]) -> bool:
-    policy = config.get("model_transaction_policy")
-    return isinstance(policy, dict) and bool(policy.get("decoupled", False))
+    reads_videos = decoupled and set(inputs) == VIDEO_INPUTS
+    input_name = INPUT if reads_videos else find_image_input(inputs)
+    task = task_of(outputs, decoupled=decoupled, best_classes=best_classes)
+    if input_name is None or task is None:
+        return str(explain_no_images(inputs, outputs, decoupled=decoupled))
+    return ServedModel(
+        model,
+        task,
+        inputs[input_name],
+        outputs,
+        1 if inputs[input_name].datatype == "UINT8" else batch_limit,
+        decoupled,
+        labels,
+        upright=exif != "ignore",
+        input_name=input_name,
+        reads_videos=reads_videos,
+    )
 
 
 async def _list_models_with_images(connection: Connection) -> list[str]:
@@ -194,13 +189,11 @@ async def _list_models_with_images(connection: Connection) -> list[str]:
         # `endcap serve` closes the repository's index, so that the statistics have to name them.
         statistics = await connection.request("get_inference_statistics")
         names = {str(model.get("name")) for model in read_items(statistics, "model_stats")}
-        described = {name: await _describe(connection, name) for name in sorted(names)}
+        models = [await _describe(connection, name) for name in sorted(names)]
     except RequestError:  # it is for advice only: the error that calls for it is raised anyway
         return []
     return [
-        name
-        for name, (inputs, outputs, config) in described.items()
-        if explain_no_images(inputs, outputs, decoupled=_is_decoupled(config)) is None
+        model.name for model in models if isinstance(model, ServedModel) and not model.reads_videos
     ]
 
 
