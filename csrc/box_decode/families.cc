@@ -360,14 +360,17 @@ AnchorValues GetAnchorValues(const HeadParams& params) noexcept {
 
 void FailAnchorValue(const HeadParams& params, float number, uint32_t value, uint32_t anchor) {
   if (GetAnchorValues(params).row_length == 0) {
-    FailArgument("head has ", number, " in row ", value, " of anchor ", anchor);
+    FailArgument("head has ", number, " in row ", value, " of anchor ", anchor,
+                 ": check the network's input, or set on_nan=drop");
   }
-  FailArgument("head has ", number, " in column ", value, " of row ", anchor);
+  FailArgument("head has ", number, " in column ", value, " of row ", anchor,
+               ": check the network's input, or set on_nan=drop");
 }
 
 void FailDropped(int64_t dropped, int64_t rows) {
-  FailArgument("the head has numbers that are NaN or infinite in ", dropped, " of ", rows,
-               " anchors or rows: on_nan=drop drops at most half of them");
+  FailArgument(
+      "the head has numbers that are NaN or infinite in ", dropped, " of ", rows,
+      " anchors or rows: check the network's input; on_nan=drop drops at most half of them");
 }
 
 DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept {

@@ -168,7 +168,8 @@ void CheckDecodedLimit(FileFormat format, int64_t bytes, const DecodeLimits& lim
 }
 
 void FailChanged(FileFormat format) {
-  FailCorrupt("the ", FileFormatName(format), "'s bytes changed while it was decoded");
+  FailCorrupt("the ", FileFormatName(format),
+              "'s bytes changed while it was decoded: do not write to them during the call");
 }
 
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits, Damaged damaged) {

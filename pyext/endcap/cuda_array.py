@@ -110,12 +110,12 @@ class CudaArray:
         """
         if dl_device is not None and tuple(dl_device) == (DLPACK_CPU, 0):
             if copy is False:
-                raise BufferError("an array on a GPU reaches the CPU by a copy only")
+                raise BufferError("copy=False is not possible from a GPU to the CPU: leave it out")
             return self.to_numpy().__dlpack__()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array is on {self.device}, and is not copied to another GPU")
         if copy:
-            raise BufferError("the array is handed over as it is: copy it on your side")
+            raise BufferError("copy=True is not supported: copy the imported array instead")
         if stream == 0:
             raise BufferError("stream is 0, which DLPack does not allow: give 1 or 2")
         if stream == _NO_SYNCHRONIZATION:

@@ -222,7 +222,7 @@ class ImageResult:
             )
         if self.task is Task.tensors:
             raise InvalidArgumentError(
-                f"the model of {self.image} returns tensors, which have no picture"
+                f"the model of {self.image} returns tensors, which cannot be drawn"
             )
         if image is None and not Path(self.image).is_file():
             raise InvalidArgumentError(

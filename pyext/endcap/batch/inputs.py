@@ -195,8 +195,8 @@ def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Sha
     chosen = column or next((name for name in _COLUMNS if name in names), None)
     if chosen is None or chosen not in names:
         raise InvalidArgumentError(
-            f"{storage.url(path)} has the columns {', '.join(names)}; name the one with the bytes "
-            "of images by --column"
+            f"{storage.url(path)} has the columns {', '.join(names)}; give the one with the "
+            "images' bytes with --column"
         )
     rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     shards, start = [], 0

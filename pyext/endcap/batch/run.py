@@ -305,7 +305,7 @@ def _start_ray(ray: Any, address: str | None) -> None:
             reason = " ".join(str(error).split())
             if address is not None:
                 raise BatchError(
-                    f"no Ray cluster at {address}: {reason}; its address is given as HOST:PORT, or "
+                    f"no Ray cluster at {address}: {reason}; give its address as HOST:PORT, or "
                     "auto on one of its machines"
                 ) from error
             if is_last or _TIMED_OUT not in reason:  # a busy machine takes more than 30 seconds

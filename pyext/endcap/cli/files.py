@@ -67,7 +67,9 @@ def check_targets(inputs: Iterable[Path], pictures: Collection[Path], report: Pa
     targets = [*pictures]
     if report is not None:
         if os.path.realpath(report) in map(os.path.realpath, pictures):
-            raise InvalidArgumentError(f"--output {report} is a file of --draw; give another file")
+            raise InvalidArgumentError(
+                f"--output and --draw both write {report}; change one of them"
+            )
         targets.append(report)
     refuse_to_overwrite(
         inputs, targets, advice="give --output another file, or --draw another file or folder"

@@ -85,9 +85,10 @@ class Reference:
                 want not in (-1, side) for side, want in zip(head.shape, wanted, strict=True)
             ):
                 raise EvaluationError(
-                    f"{model} gives {list(head.shape)} for an image, and head "
+                    f"{model} returns {list(head.shape)} for an image, but head "
                     f"{self.postprocess['head']} with num_classes "
-                    f"{self.postprocess['num_classes']} has {list(wanted)} (-1 is any number)"
+                    f"{self.postprocess['num_classes']} has {list(wanted)} (-1 is any number); "
+                    "correct these parameters of postprocess, or give another network"
                 )
 
     @property

@@ -129,8 +129,8 @@ def stage_parameters(ensemble: ServedEnsemble, backend: str) -> dict[str, Any]:
     steps = ensemble.steps_in(backend)
     if len(steps) != 1:
         raise UnsupportedError(
-            f"{ensemble.name} has {len(steps)} steps in backend {backend}; only an ensemble with "
-            "exactly one can be run without a server"
+            f"{ensemble.name} has {len(steps)} steps in backend {backend}; without a server an "
+            "ensemble needs exactly one: give another ensemble, or use a server"
         )
     given = steps[0].parameters.items()
     return {name: value for name, value in given if name not in _OF_BACKENDS}

@@ -403,7 +403,7 @@ class _Decoding:
                 return
             if self._interval_s is None:
                 if self.status.decoded == 0:
-                    raise VideoError(f"{name} holds no frame that can be decoded")
+                    raise VideoError(f"no frame of {name} can be decoded; try it in a player")
                 return
             self._input.close()
             self.status.state, self.status.error = "reconnecting", str(error)

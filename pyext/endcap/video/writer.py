@@ -229,7 +229,7 @@ def _require_encoder() -> None:
         package.Codec(_ENCODER, "w")
     except (package.error.FFmpegError, ValueError) as error:
         raise VideoError(
-            f"PyAV has no encoder of H.264 ({_ENCODER}); install the wheel of PyPI"
+            f"PyAV has no H.264 encoder ({_ENCODER}); install PyAV's wheel from PyPI"
         ) from error
 
 
@@ -244,7 +244,7 @@ def _to_rgb(picture: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint
     if max(picture.shape) > _MAX_SIDE:
         height, width = picture.shape[:2]
         raise InvalidArgumentError(
-            f"a picture is {width} x {height}: no side of a video is above {_MAX_SIDE}"
+            f"a picture is {width} x {height}: shrink it to sides of at most {_MAX_SIDE} pixels"
         )
     return picture
 

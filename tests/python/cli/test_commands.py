@@ -61,7 +61,7 @@ def test_report_and_pictures_never_share_a_file(
         output.write_bytes(b"a picture")
     (tmp_path / "link").symlink_to(tmp_path)
     result = endcap("infer", pictures, "--draw", tmp_path / "link", "--output", output)
-    assert_error_message(result, f"--output {output} is a file of --draw; give another file")
+    assert_error_message(result, f"--output and --draw both write {output}; change one of them")
 
 
 @pytest.mark.parametrize("option", [[], ["--web"]], ids=["pictures", "web"])

@@ -153,7 +153,7 @@ HEAD = yolov8_head(0, anchors=64, num_classes=3)
         ({"image": [1, 64, 96, 3]}, {}, r"cannot be run on images \[1, 3, 64, 96\]: .*invalid"),
         ({"image": [1, "c", 64, 96], "channels": 4}, {}, r"cannot be run on images \[1, 3, 64"),
         ({"element": TensorProto.DOUBLE}, {}, "takes images .*double"),
-        ({}, {"num_classes": 4}, r"gives \[7, 64\] .* num_classes 4 has \[8, -1\]"),
+        ({}, {"num_classes": 4}, r"returns \[7, 64\] .* num_classes 4 has \[8, -1\]"),
         ({}, {"head": "yolov5"}, r"head yolov5 with num_classes 3 has \[-1, 8\]"),
         ({}, {"head": "efficient_nms"}, "num_detections, boxes, scores, classes are expected"),
     ],

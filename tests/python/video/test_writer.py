@@ -199,7 +199,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
         (np.zeros((4, 4), np.uint8), 0, r"a picture is uint8 \[4, 4\]: give RGB pixels"),
         (np.zeros((4, 4, 3), np.float32), 0, "a picture is float32"),
         (np.zeros((0, 4, 3), np.uint8), 0, "give RGB pixels"),
-        (np.zeros((2, 16_386, 3), np.uint8), 0, "16386 x 2: no side of a video is above 16384"),
+        (np.zeros((2, 16_386, 3), np.uint8), 0, "16386 x 2: shrink it to sides of at most 16384"),
         (picture(0), -0.1, "seconds is -0.1: give a time from 0 on"),
         (picture(0), float("nan"), "seconds is nan"),
         (picture(0), float("inf"), "seconds is inf"),
