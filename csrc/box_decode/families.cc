@@ -368,9 +368,8 @@ void FailAnchorValue(const HeadParams& params, float number, uint32_t value, uin
 }
 
 void FailDropped(int64_t dropped, int64_t rows) {
-  FailArgument(
-      "the head has numbers that are NaN or infinite in ", dropped, " of ", rows,
-      " anchors or rows: check the network's input; on_nan=drop drops at most half of them");
+  FailArgument("the head has numbers that are NaN or infinite in ", dropped, " of ", rows,
+               " anchors or rows: check the network's input; on_nan=drop drops at most half");
 }
 
 DetectionRowsRule MakeDetectionRowsRule(const HeadParams& params) noexcept {
