@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from endcap.evaluation import import_package
 from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
-from endcap.evaluation.errors import import_package
 
 
 @dataclass(frozen=True)

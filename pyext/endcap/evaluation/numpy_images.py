@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from endcap.errors import CorruptImageError
-from endcap.evaluation.errors import import_package
+from endcap.evaluation import import_package
 
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
 Size = tuple[int, int]  # height, width

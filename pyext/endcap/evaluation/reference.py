@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from endcap import _core
 from endcap._onnx_network import OnnxNetwork
 from endcap.errors import EndcapError, UnsupportedError
+from endcap.evaluation import EvaluationError, import_package
 from endcap.evaluation.annotations import Dataset, Failure, Predictions, Row
 from endcap.evaluation.categories import ClassMap
-from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.numpy_heads import (
     HEADS,
     SUPPRESSED_HERE,

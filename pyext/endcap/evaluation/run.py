@@ -11,6 +11,7 @@ from pathlib import Path
 from endcap.client import DetectionClient, Task
 from endcap.client.options import Protocol
 from endcap.errors import InvalidArgumentError
+from endcap.evaluation import import_package
 from endcap.evaluation.annotations import (
     Dataset,
     Failure,
@@ -21,7 +22,6 @@ from endcap.evaluation.annotations import (
 )
 from endcap.evaluation.categories import ClassMap, match_categories
 from endcap.evaluation.coco import Evaluation, broken_limits, measure
-from endcap.evaluation.errors import import_package
 from endcap.evaluation.reference import Reference, open_reference, predict_reference
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.models import repository_with

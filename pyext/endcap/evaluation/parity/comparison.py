@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.evaluation.errors import EvaluationError
+from endcap.evaluation import EvaluationError
 from endcap.evaluation.parity.normalization import Normalization
 from endcap.evaluation.parity.pipelines import TrainingPipeline
 from endcap.evaluation.parity.search import SMALL_STEPS, Explainer, Explanation, Floats, Sample

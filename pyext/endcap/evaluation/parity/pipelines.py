@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.evaluation.errors import EvaluationError, import_package
+from endcap.evaluation import EvaluationError, import_package
 
 Size = tuple[int, int]  # height, width
 Function = Callable[[Path], Any]
