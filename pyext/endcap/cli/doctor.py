@@ -101,11 +101,11 @@ def _print_report(findings: Iterable[Finding], verbose: bool) -> list[Finding]:
         made.append(finding)
         if not verbose and finding.severity < Severity.WARNING:
             continue
-        if finding.group != group:
-            group = finding.group
+        if finding.check.group != group:
+            group = finding.check.group
             console.print(Text(group, style="bold"))
         mark = (f"{finding.severity.label:>9}  ", _STYLES[finding.severity])
-        console.print(Text.assemble(mark, f"{finding.title:<{_TITLE}}{finding.found}"))
+        console.print(Text.assemble(mark, f"{finding.check.title:<{_TITLE}}{finding.found}"))
         if finding.problem:
             console.print(Text(f"{'':11}{finding.problem}"))
         if finding.remedy:

@@ -47,15 +47,15 @@ def run_checks(
     """
     for check in checks:
         try:
-            yield Finding.of_check(check, Severity.OK, check.run(subject))
+            yield Finding(check, Severity.OK, check.run(subject))
         except Problem as problem:
-            yield Finding.of_check(check, problem.severity, problem.found, problem.message)
+            yield Finding(check, problem.severity, problem.found, problem.message)
         except EndcapError as error:
-            yield Finding.of_check(check, Severity.ERROR, "unusable", str(error))
+            yield Finding(check, Severity.ERROR, "unusable", str(error))
         except Exception as error:
             on_broken()
             message = (
                 f"the check '{check.name}' itself failed: {type(error).__name__}: {error}; `endcap "
                 "doctor --verbose` shows where, please report it"
             )
-            yield Finding.of_check(check, Severity.ERROR, "unknown", message)
+            yield Finding(check, Severity.ERROR, "unknown", message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
 
 from endcap.doctor.subject import Subject
@@ -60,38 +60,35 @@ class Check:
         return " ".join((self.run.__doc__ or "").split("\n\n", 1)[-1].split())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
-    """The result of one check; `problem` and `remedy` are None without a problem."""
+    """The result of one check, with the message of a problem."""
 
-    name: str
-    group: str
-    title: str
+    check: Check
     severity: Severity
     found: str
-    problem: str | None = None
-    remedy: str | None = None
+    message: str = ""
 
-    @staticmethod
-    def of_check(check: Check, severity: Severity, found: str, message: str = "") -> Finding:
-        """Return the finding of a check, the message split at its last semicolon."""
-        problem, _, remedy = message.rpartition("; ")
-        return Finding(
-            name=check.name,
-            group=check.group,
-            title=check.title,
-            severity=severity,
-            found=found,
-            problem=problem or remedy or None,
-            remedy=remedy if problem else None,
-        )
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, None where nothing is."""
+        return drop_advice(self.message) or None
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do, None where nothing is known."""
+        return self.message.rpartition("; ")[2] if "; " in self.message else None
 
     def to_json(self) -> dict[str, object]:
         """Return the object that `endcap doctor --json` prints."""
-        return {**asdict(self), "severity": self.severity.label}
+        return {
+            **{name: getattr(self.check, name) for name in ("name", "group", "title")},
+            "severity": self.severity.label,
+            **{name: getattr(self, name) for name in ("found", "problem", "remedy")},
+        }
 
 
 def drop_advice(error: Exception | str) -> str:
-    """Return an error's message without the advice that follows its last semicolon."""
+    """Return a message without the advice that follows its last semicolon."""
     reason, _, advice = str(error).rpartition("; ")
     return reason or advice
