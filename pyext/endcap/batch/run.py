@@ -43,6 +43,11 @@ class ServedModel:
     urls: tuple[str, ...]
     model: str = "detect"
 
+    @property
+    def identity(self) -> str:
+        """What tells this model from another one."""
+        return f"served {self.model}"
+
 
 @dataclass(frozen=True)
 class BatchPlan:
@@ -115,7 +120,7 @@ def run_batch(
         BatchError: Ray, the network or a file system failed; run again to continue.
     """
     detector, start = plan.detector, time.monotonic()
-    results = Results(plan.output, _identify(detector))
+    results = Results(plan.output, detector.identity)
     _refuse_output_in_inputs(results.storage, plan.inputs)
     if not (isinstance(detector, PipelineSpec) and plan.gpus):  # there may be no GPU here
         _make_detector(detector, plan)
@@ -139,10 +144,6 @@ def run_batch(
                 report.seconds = time.monotonic() - start
                 on_progress(report)
     return report
-
-
-def _identify(detector: PipelineSpec | ServedModel) -> str:
-    return detector.identity if isinstance(detector, PipelineSpec) else f"served {detector.model}"
 
 
 def _refuse_output_in_inputs(output: Storage, inputs: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ def load(path: Path | str | None = None) -> Path:
     with _lock:
         if _loaded is None:
             _loaded = _load_once(path)
-        if path is not None and not _same(_loaded, Path(path)):
+        if path is not None and os.path.realpath(path) != os.path.realpath(_loaded):
             raise DaliError(
                 f"{_loaded} is loaded already, and a process has one library of these operators; "
                 f"start another process for {path}"
@@ -102,10 +102,6 @@ def _find_mapped() -> Path:
         f"DALI has operators of endcap that are not from a {LIBRARY_NAME}; let endcap.dali.load() "
         "be what loads them"
     )
-
-
-def _same(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _first_line(error: Exception) -> str:

@@ -60,7 +60,7 @@ class RequestCancelledError(Exception):
 
 def find_status(error: BaseException) -> Status:
     """Return the failure class of an error; one that nobody meant is INTERNAL."""
-    if isinstance(error, EndcapError):
+    if isinstance(error, (EndcapError, ModelCallError)):
         return error.status
     return Status.OUT_OF_MEMORY if isinstance(error, MemoryError) else Status.INTERNAL
 

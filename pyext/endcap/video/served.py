@@ -165,7 +165,7 @@ class VideoJob:
             )
             return self._read(call.model, self._call_until_accepted(call))
         except Exception as error:
-            return _Detected(ImageDetections.from_list([]), _failure_class(error), error)
+            return _Detected(ImageDetections.from_list([]), find_status(error), error)
 
     def _call_until_accepted(self, call: ModelCall) -> dict[str, Tensor]:
         """Call the model, and again what it refuses for too much work, when it asks for that."""
@@ -259,8 +259,3 @@ def _pad(
     if values is not None:
         padded[: len(values)] = values
     return padded
-
-
-def _failure_class(error: Exception) -> Status:
-    """Return a frame's status: that of a called model by its text, as endcap's own write it."""
-    return error.status if isinstance(error, ModelCallError) else find_status(error)

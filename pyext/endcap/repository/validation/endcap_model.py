@@ -59,7 +59,10 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     findings += [_contradiction(model, problem) for problem in problems]
     taken, made = (_complete(model, side, done[side], contract, problems) for side in SIDES)
     if model.stage == POSTPROCESS_BACKEND:
-        findings += _check_class_names(model, given)
+        try:
+            read_class_names(given, model.path)
+        except InvalidArgumentError as error:
+            findings.append(model.error(model.parameter_line("labels_file"), _with_remedy(error)))
     if model.needed_backend == TRACK:
         findings += _check_candidates(model)
     wrong = bool(problems)
@@ -166,13 +169,6 @@ def _complete(
         for name, each in allowed.items():
             ports.setdefault(name, Port(each.forms[0], optional=True, in_doubt=True))
     return ports
-
-
-def _check_class_names(model: Model, given: dict[str, str]) -> Iterator[Finding]:
-    try:
-        read_class_names(given, model.path)
-    except InvalidArgumentError as error:
-        yield model.error(model.parameter_line("labels_file"), _with_remedy(error))
 
 
 def _check_candidates(model: Model) -> Iterator[Finding]:
