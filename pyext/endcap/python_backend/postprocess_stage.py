@@ -63,39 +63,7 @@ class HeadJob:
         return self.head, geometry, self.status, [*self.out.values()], self.wants_rle
 
 
-def read_heads(
-    request: Any, names: Collection[str], *, batched: bool, target: Target | None
-) -> HeadJob:
-    """Read a request's inputs.
-
-    Args:
-        request: the server's.
-        names: of the head's tensors, in the core's order.
-        batched: whether tensors have a batch dimension.
-        target: the GPU that the core works on; None for the CPU.
-
-    Raises:
-        InvalidArgumentError: a missing tensor, or tensors that differ in their number of images.
-    """
-
-    def read(tensor: Any) -> _Tensor:
-        array = on_host(tensor) if target is None else in_place(tensor, target)
-        return array if batched else array.reshape([1, *array.shape])
-
-    head = [read(get_input(request, name)) for name in names]
-    if any(tensor.shape[0] != head[0].shape[0] for tensor in head):
-        raise InvalidArgumentError("the head's inputs differ in their batch dimension")
-    geometry, status = (find_input(request, name) for name in ("geometry", "status"))
-    job = HeadJob(head, _NO_GEOMETRY, _NO_STATUS, request.requested_output_names())
-    if geometry is not None:
-        job.geometry = _rows("geometry", read(geometry), "float32", 8, job.count)
-    if status is not None:
-        rows = on_host(status).reshape(-1 if batched else 1, 1)
-        job.status = _rows("status", rows, "int32", 1, job.count).reshape(-1)
-    return job
-
-
-def _rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Tensor:
+def _check_rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Tensor:
     """Return a side input that has a row of that length for each image; else raise."""
     is_array = isinstance(rows, np.ndarray)
     given = rows.dtype if is_array else np.dtype(rows.type_string)
@@ -118,11 +86,23 @@ class PostprocessStage(CoreStage):
         """Read a request.
 
         Raises:
-            InvalidArgumentError: as read_heads.
+            InvalidArgumentError: a missing tensor, or tensors of different numbers of images.
         """
-        return read_heads(
-            request, self._inputs, batched=self._settings.batched, target=self._target
-        )
+        head = [self._read(get_input(request, name)) for name in self._inputs]
+        if any(tensor.shape[0] != head[0].shape[0] for tensor in head):
+            raise InvalidArgumentError("the head's inputs differ in their batch dimension")
+        geometry, status = (find_input(request, name) for name in ("geometry", "status"))
+        job = HeadJob(head, _NO_GEOMETRY, _NO_STATUS, request.requested_output_names())
+        if geometry is not None:
+            job.geometry = _check_rows("geometry", self._read(geometry), "float32", 8, job.count)
+        if status is not None:
+            rows = on_host(status).reshape(-1 if self._settings.batched else 1, 1)
+            job.status = _check_rows("status", rows, "int32", 1, job.count).reshape(-1)
+        return job
+
+    def _read(self, tensor: Any) -> _Tensor:
+        array = on_host(tensor) if self._target is None else in_place(tensor, self._target)
+        return array if self._settings.batched else array.reshape([1, *array.shape])
 
     def run(self, jobs: Sequence[HeadJob]) -> None:
         """Process the heads of all requests."""

@@ -17,7 +17,7 @@ from endcap.python_backend.failures import (
     describe,
     find_status,
 )
-from endcap.python_backend.postprocess_stage import PostprocessStage, read_heads
+from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.requests import (
     encoded_files,
     get_input,
@@ -159,11 +159,12 @@ def test_files_are_read_in_place() -> None:
 
 def test_heads_are_read_in_place_and_copied_where_they_are_not_aligned() -> None:
     head = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    job = read_heads(StubRequest({"head": head}, []), ["head"], batched=True, target=None)
+    stage = postprocess_stage(head="yolov8", num_classes="2")
+    job = stage.prepare(StubRequest({"head": head}, []))
     assert np.shares_memory(job.head[0], head)
     shifted = np.frombuffer(b"\0" + head.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3, 4)
     assert not shifted.flags.aligned
-    job = read_heads(StubRequest({"head": shifted}, []), ["head"], batched=True, target=None)
+    job = stage.prepare(StubRequest({"head": shifted}, []))
     assert job.head[0].flags.aligned
     np.testing.assert_array_equal(job.head[0], head)
 
@@ -176,18 +177,15 @@ def test_what_is_not_there_is_named() -> None:
 def test_inputs_that_differ_in_their_images() -> None:
     tensors = {"logits": np.zeros((2, 9, 3), np.float32), "boxes": np.zeros((1, 9, 4), np.float32)}
     with pytest.raises(endcap.InvalidArgumentError, match="differ in their batch dimension"):
-        read_heads(StubRequest(tensors, []), ["logits", "boxes"], batched=True, target=None)
+        postprocess_stage(head="rtdetr", num_classes="3").prepare(StubRequest(tensors, []))
 
 
 def segmentation() -> PostprocessStage:
-    given = {
-        "head": "yolov8_seg",
-        "num_classes": "2",
-        "mask_coefficients": "8",
-        "prototype_size": "40,80",
-        "input_size": "160,320",
-        "max_detections": "9",
-    }
+    sizes = {"prototype_size": "40,80", "input_size": "160,320", "max_detections": "9"}
+    return postprocess_stage(head="yolov8_seg", num_classes="2", mask_coefficients="8", **sizes)
+
+
+def postprocess_stage(**given: str) -> PostprocessStage:
     parameters = {name: {"string_value": value} for name, value in given.items()}
     config = {"max_batch_size": 8, "parameters": parameters}
     return PostprocessStage(postprocess_settings(config, Path()), None)
