@@ -13,7 +13,7 @@ import typer
 from endcap.batch import BatchPlan, BatchReport, PipelineSpec, ServedModel, run_batch
 from endcap.cli.console import SOME_IMAGE_FAILED, count, printable, say
 from endcap.cli.init import write_models
-from endcap.cli.options import command, in_server, panel
+from endcap.cli.options import AsJson, command, in_server, panel
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import InitOptions
 
@@ -96,7 +96,7 @@ def batch(
             "run, on this machine."
         ),
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json_output: AsJson = False,
 ) -> None:
     """Process a data set of images: a row of a Parquet file for each.
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from endcap.cli.console import PlainConsole, count
 from endcap.cli.files import find_repository
-from endcap.cli.options import command
+from endcap.cli.options import AsJson, command
 from endcap.doctor import Finding, Severity, Subject, run_checks
 
 EXAMPLES = """
@@ -49,19 +49,12 @@ def doctor(
     tritonserver: Annotated[
         Path | None,
         typer.Option(
-            help="Server to check, as for `endcap serve`: a program or an installation's folder.",
+            help="Server to check, as for `endcap serve`: a program or an installation's folder."
         ),
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
-    ] = False,
+    json_output: AsJson = False,
     verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help="Show what is well, notes, and tracebacks.",
-        ),
+        bool, typer.Option("--verbose", "-v", help="Show what is well, notes, and tracebacks.")
     ] = False,
 ) -> None:
     """Check this installation, and print problems with their remedies.

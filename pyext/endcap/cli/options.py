@@ -36,7 +36,7 @@ in_frames = panel("Videos and tracks")
 in_output = panel("Output")
 
 _VERBOSE = typer.Option("--verbose", "-v", help="Show tracebacks.")
-AsJson = Annotated[bool, in_output("Print JSON, not a table.", "--json")]
+AsJson = Annotated[bool, in_output("Print JSON, not text.", "--json")]
 
 
 @dataclass(frozen=True)
