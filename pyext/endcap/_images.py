@@ -70,7 +70,7 @@ def open_image(image: Image, pixel_format: str, limits: SizeLimits) -> Image:
             raise InvalidArgumentError(f"{path} is not a file: give the path of an image")
         with path.open("rb") as file:
             return file.read(limits.max_bytes + 1)
-    if not is_pillow(image):
+    if not _is_pillow(image):
         return image
     if not limits.allow(image.height, image.width):
         return _pixels_to_reject((image.height, image.width, 3))
@@ -82,7 +82,7 @@ def is_address(path: str | os.PathLike[str]) -> bool:
     return isinstance(path, str) and path.lower().startswith(("http://", "https://"))
 
 
-def is_pillow(image: Any) -> bool:
+def _is_pillow(image: Any) -> bool:
     """Tell a Pillow image from others without an import of Pillow."""
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(image, pillow.Image)

@@ -44,7 +44,7 @@ def comparison_table(results: Sequence[ImageResult], comparisons: Comparisons) -
             cells = _cells(comparison)
         table.add_row(printable(result.image), *cells)
     compared = [each for each in comparisons.values() if each.ok]
-    table.add_row(f"all {count(len(compared), 'compared image')}", *_cells(worst(compared)))
+    table.add_row(f"all {count(len(compared), 'compared image')}", *_cells(_sum_up(compared)))
     return table
 
 
@@ -54,7 +54,7 @@ def comparison_row(result: ImageResult, comparisons: Comparisons) -> dict[str, A
     return {**result.to_dict(), "comparison": comparison.to_json() if comparison else None}
 
 
-def worst(comparisons: Sequence[Comparison]) -> Comparison:
+def _sum_up(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the sums of all counts, and the largest differences."""
 
     def largest(difference: Callable[[Comparison], float | None]) -> float | None:

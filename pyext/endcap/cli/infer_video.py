@@ -101,7 +101,7 @@ def infer_videos(
             raise InvalidArgumentError(
                 f"model '{client.model}' is a classifier, which gives no boxes to track"
             )
-        report = frame_report(client, options, stream)
+        report = _make_frame_report(client, options, stream)
         interrupted = False
         try:
             for summary, given, target in itertools.zip_longest(summaries, inputs, targets):
@@ -251,7 +251,9 @@ def _end(summaries: Sequence[VideoSummary], *, interrupted: bool) -> int:
     return 0
 
 
-def frame_report(client: DetectionClient, options: InferOptions, stream: TextIO) -> FrameReport:
+def _make_frame_report(
+    client: DetectionClient, options: InferOptions, stream: TextIO
+) -> FrameReport:
     """Return a function that writes the result of a frame: a line of JSON, or rows of CSV."""
     if options.format is Format.table:
         return lambda source, frame, result: None

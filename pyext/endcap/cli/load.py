@@ -101,7 +101,7 @@ def load(
             sys.stdout,
         )
     elif measured:
-        write_table(level_table(measured), sys.stdout)
+        write_table(_make_table(measured), sys.stdout)
     if len(measured) < len(levels):
         raise typer.Exit(INTERRUPTED)
     if any(level.failures for level in measured):
@@ -120,7 +120,7 @@ def _read_levels(text: str) -> list[int]:
     return levels
 
 
-def level_table(levels: Sequence[Level]) -> Table:
+def _make_table(levels: Sequence[Level]) -> Table:
     """Return a row for each level."""
     table = Table(box=None, pad_edge=False)
     for title in ("in flight", "images/s", "requests",

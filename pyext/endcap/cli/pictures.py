@@ -56,7 +56,7 @@ class PictureFolder:
         try:
             with open_picture(file) as image:
                 picture = draw_result(image, result, labels)
-            save_jpeg(picture, target)
+            _save_jpeg(picture, target)
         except NOT_A_PICTURE as error:
             self.failures.append(f"{result.image} cannot be drawn: {describe_error(error)}")
             return
@@ -81,7 +81,7 @@ class PictureFolder:
         return messages
 
 
-def save_jpeg(picture: Image.Image, target: Path) -> None:
+def _save_jpeg(picture: Image.Image, target: Path) -> None:
     """Write a JPEG file whole or not at all, through no link. Raises OSError, EndcapError."""
     with whole_file(target, follow_links=False) as file:
         comment = MADE_BY.encode()

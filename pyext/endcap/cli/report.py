@@ -135,7 +135,7 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
             heading.append(f"  {result.latency_ms:.1f} ms", style="not bold")
         lines.append(heading)
         if not result.ok:
-            lines.append(failure_line(f"{result.status}: {result.error}"))
+            lines.append(_failure_line(f"{result.status}: {result.error}"))
         elif result.tensors:
             lines += (_indent(Text(printable(each))) for each in result.tensor_texts())
         elif not result.predictions:
@@ -188,7 +188,7 @@ def image_heading(image: str) -> Text:
     return Text(printable(image), style="bold", overflow="fold")
 
 
-def failure_line(message: str) -> Padding:
+def _failure_line(message: str) -> Padding:
     """Return the line with the error of an image."""
     return _indent(Text(printable(message), "red"))
 

@@ -187,7 +187,7 @@ def find_compiler() -> list[str]:
     raise DaliError(f"no C++ compiler is found (searched {', '.join(_USUAL)}); {_INSTALL}")
 
 
-def first_error(output: str) -> str:
+def _first_error(output: str) -> str:
     """Return the first error in what a compiler or linker has written, else its last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "undefined reference" in line]
@@ -253,7 +253,7 @@ def _compile(words: Sequence[str], scratch: Path, *, kept_log: Path) -> None:
     if code:
         kept_log.write_bytes(output)
         raise DaliError(
-            f"the DALI operators do not compile: {first_error(output.decode(errors='replace'))}; "
+            f"the DALI operators do not compile: {_first_error(output.decode(errors='replace'))}; "
             f"{kept_log} has all of it, and CXX names another compiler"
         )
 

@@ -48,7 +48,7 @@ def find_dali() -> DaliInstallation:
     dali = _import("nvidia.dali")
     try:
         version = str(dali.__version__)
-        check_release(version)
+        _check_release(version)
         backend, sysconfig = _import("nvidia.dali.backend"), _import("nvidia.dali.sysconfig")
         return DaliInstallation(
             version=version,
@@ -61,7 +61,7 @@ def find_dali() -> DaliInstallation:
         raise _broken(error) from error
 
 
-def check_release(version: str) -> None:
+def _check_release(version: str) -> None:
     """Raise DaliError for a release that is older than MIN_RELEASE."""
     from packaging.version import Version  # the command line starts without it, and says so
 

@@ -194,7 +194,7 @@ def _draw_figures(
         mask = detection.mask
         if mask is not None and mask_fits(mask, source_size):
             height, width = mask["size"]
-            fill_mask(picture, decode_rle(mask["counts"], (height, width)), mark.color)
+            _fill_mask(picture, decode_rle(mask["counts"], (height, width)), mark.color)
     canvas = ImageDraw.Draw(picture)
     for detection, mark in drawn:
         if detection.angle is None:
@@ -247,14 +247,8 @@ def _clamp(value: float, largest: int) -> int:
     return max(0, min(largest, round(value)))
 
 
-def fill_mask(picture: Image.Image, mask: npt.NDArray[np.bool_], color: Color) -> None:
-    """Tint an RGB picture where a mask is true.
-
-    Args:
-        picture: The picture, changed in place.
-        mask: Bool [H, W], scaled to the picture where its size is another.
-        color: The colour.
-    """
+def _fill_mask(picture: Image.Image, mask: npt.NDArray[np.bool_], color: Color) -> None:
+    """Tint an RGB picture where a mask [H, W] is true, which is scaled to the picture."""
     columns = np.flatnonzero(mask.any(axis=0))
     if not len(columns):
         return

@@ -14,7 +14,7 @@ import re
 import sys
 
 
-def import_modules(names: list[str]) -> str | None:
+def _import_modules(names: list[str]) -> str | None:
     """Import the modules of distributions up to the first that fails; return its error."""
     modules = [each.replace("-", "_") for each in names]  # of most, and of those without a RECORD
     modules = [each for each in modules if importlib.util.find_spec(each) is not None]
@@ -36,7 +36,7 @@ def main() -> None:
     report = {
         "python": "{}.{}".format(*sys.version_info[:2]),
         "prefix": sys.prefix,
-        "error": import_modules(sys.argv[1:]),
+        "error": _import_modules(sys.argv[1:]),
         "numpy": getattr(sys.modules.get("numpy"), "__version__", None),
     }
     sys.stdout.write("\n" + json.dumps(report) + "\n")

@@ -30,24 +30,14 @@ from endcap.triton.ensemble import POSTPROCESS_BACKEND
 _IMAGES_AT_ONCE = 256  # whose results are held at once
 
 
-def predict_served(
+def _predict_served(
     client: DetectionClient,
     dataset: Dataset,
     classes: ClassMap,
     *,
     on_image: Callable[[], None],
 ) -> Predictions:
-    """Send every image to the server and return its detections.
-
-    Args:
-        client: A client of the served ensemble.
-        dataset: The images.
-        classes: The categories of the model's classes.
-        on_image: Is called after each image.
-
-    Raises:
-        InvalidArgumentError: As `ClassMap.as_rows`.
-    """
+    """Send every image to the server and return its detections; `on_image` follows each image."""
     rows: list[Row] = []
     failures: list[Failure] = []
     for begin in range(0, len(dataset.images), _IMAGES_AT_ONCE):
@@ -152,7 +142,7 @@ def run(
             num_classes=reference.num_classes if reference else None,
         )
         with progress("served", len(dataset.images)) as advance:
-            served = predict_served(client, dataset, classes, on_image=advance)
+            served = _predict_served(client, dataset, classes, on_image=advance)
     on_served(served)
     if reference is not None:
         with progress("reference", len(dataset.images)) as advance:

@@ -94,7 +94,7 @@ class Level:
     concurrency: int = 1
 
 
-def summarize_latency(times: Sequence[float]) -> dict[str, float]:
+def _summarize_latency(times: Sequence[float]) -> dict[str, float]:
     """Return mean, p50, p90, p99 (interpolated linearly), min and max; nothing for no times."""
     if not times:
         return {}
@@ -109,7 +109,7 @@ def summarize(requests: Iterable[Request], begin_s: float, end_s: float) -> Leve
     times = [(each.end_s - each.begin_s) * 1e3 for each in ended if each.images]
     failures = sum((Counter(each.failures) for each in ended), Counter[str]())
     images_per_s = sum(each.images for each in ended) / (end_s - begin_s)
-    return Level(len(times), images_per_s, summarize_latency(times), failures)
+    return Level(len(times), images_per_s, _summarize_latency(times), failures)
 
 
 def measure_level(

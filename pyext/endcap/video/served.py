@@ -160,7 +160,7 @@ class VideoJob:
         try:
             call = ModelCall(
                 model=self._settings.model,
-                inputs={"encoded": _element(frame_bytes(frame.image))},
+                inputs={"encoded": _element(_encode_frame(frame.image))},
                 outputs=(*_NUMBERS, *_ROWS),
             )
             return self._read(call.model, self._call_until_accepted(call))
@@ -237,7 +237,7 @@ class VideoJob:
         return rate / options.every if options.rate is None else min(rate, options.rate)
 
 
-def frame_bytes(image: YuvImage | npt.NDArray[np.uint8]) -> bytes:
+def _encode_frame(image: YuvImage | npt.NDArray[np.uint8]) -> bytes:
     """Return a frame's image as a file without a loss: Y4M, or PNG for gray and RGB."""
     if isinstance(image, YuvImage):
         return image.to_y4m()
