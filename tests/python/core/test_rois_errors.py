@@ -94,7 +94,7 @@ def test_any_real_dtype(dtype: type[np.generic]) -> None:
         ([[[1, 2, 3, 4]]], r"rois has shape \[1, 1, 4\]"),
         ([["a", "b", "c", "d"]], "rois is"),
         ([[1j, 0, 3, 4]], "rois is complex"),
-        ([[1, 2], [1, 2, 3]], "rois is no array"),
+        ([[1, 2], [1, 2, 3]], "rois is not an array"),
     ],
 )
 def test_other_shapes_and_types_are_refused(rois: object, said: str) -> None:
