@@ -202,7 +202,7 @@ REFUSED: dict[str, tuple[Maker, str, str]] = {
     "DETR without a recipe": (
         families.detr().write,
         "--num-classes 4",
-        "--preset, for a network like this torchvision with --set fit=stretch",
+        "--preset (likely: torchvision with --set fit=stretch",
     ),
     "offsets from unknown anchors": (
         families.ssd(anchors=False).write,
@@ -252,7 +252,7 @@ REFUSED: dict[str, tuple[Maker, str, str]] = {
     "classes and recipe": (
         families.end2end().write,
         "",
-        "(1) |--num-classes (80 for a network trained on COCO|; (2) |--preset, for a network like",
+        "(1) |--num-classes (80 for a network trained on COCO|; (2) |--preset (likely: ",
     ),
     "unknown preset": (V8, "--preset imagenet", "did you mean 'torchvision'?"),
     "unknown parameter": (V8, "--set conf=0.3", "did you mean 'score_threshold'? They have size, "),

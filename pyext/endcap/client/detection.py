@@ -214,7 +214,7 @@ class Detector:
 
         async def read() -> None:
             count, has_permit, is_last = 0, False, False
-            is_endless = not isinstance(images, Collection)
+            is_unsized = not isinstance(images, Collection)
             try:
                 async with contextlib.aclosing(as_async(images)) as source:
                     while not is_last:
@@ -222,7 +222,7 @@ class Detector:
                             await runtime.acquire(ahead)
                         # An image is read when it can be sent.
                         has_permit = await runtime.acquire(self._permits)
-                        if is_endless and self._is_closed:
+                        if is_unsized and self._is_closed:
                             break
                         batch = await _take_images(source, size)
                         if is_stopped or not batch:

@@ -123,7 +123,7 @@ _TOO_LATE = re.compile(r"the request's timeout (?:is \d+ ms|ended in the queue)$
 # Triton's messages for an API that --grpc-restricted-protocol or --http-restricted-api has closed;
 # their gRPC status is UNAVAILABLE.
 _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
-_PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+_TRANSIENT_ERRNOS = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
 # The beginnings of tritonclient's messages for a body that is empty or not Triton's JSON.
 _UNREADABLE_ERROR = ("an exception occurred in the client", "client received an empty response")
 
@@ -161,7 +161,7 @@ def from_http(error: Any) -> RequestError:
 
 def from_os_error(error: OSError) -> RequestError:
     """Return the error of a connection that could not be made, or broke."""
-    passes = isinstance(error, ConnectionError) or error.errno in _PASSING
+    passes = isinstance(error, ConnectionError) or error.errno in _TRANSIENT_ERRNOS
     message = error.strerror or str(error)
     return RequestError("unavailable", message, transient=passes)
 

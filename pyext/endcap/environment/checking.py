@@ -110,7 +110,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 pass  # up to the checksum
     except (EOFError, OSError, *_DAMAGE) as error:
         raise ExecutionEnvironmentError(
-            f"{archive} cannot be unpacked as the tar.gz that Triton wants "
+            f"{archive} is not a tar.gz that Triton can unpack "
             f"({in_one_line(str(error))}); copy it again, or make it by `endcap env pack`"
         ) from error
 

@@ -165,7 +165,7 @@ def _processor_fit(
             return _crop(shorter, crop["height"] if isinstance(crop, dict) else crop, size)
         if given == crop:
             return {"fit": "stretch"}
-        raise ValueError(f"size {given} and crop_size {crop} stretch an image and then crop it")
+        raise ValueError(f"size {given} with crop_size {crop} is a stretch followed by a crop")
     if is_detector or type(given) is int or "height" in given:  # a detector's keeps the ratio
         return {"fit": "stretch"}
     raise ValueError(f"size {given} without a crop leaves each image another size")
@@ -182,7 +182,9 @@ def _crop(shorter: int, cropped: int, size: tuple[int, int]) -> dict[str, str]:
 def _processor_values(content: Mapping[str, Any]) -> dict[str, str]:
     resample, rescales = content.get("resample", 2), content.get("do_rescale", True)
     if resample not in _FILTERS:
-        raise ValueError(f"resample is {resample!r}, and preprocess has the filters 0, 2, 3 and 4")
+        raise ValueError(
+            f"resample is {resample!r}; preprocess has only Pillow's filters 0, 2, 3 and 4"
+        )
     mean, std = [0.0], [1.0]
     if content.get("do_normalize", True):
         mean, std = (_numbers(content[name]) for name in ("image_mean", "image_std"))

@@ -16,7 +16,7 @@ from endcap.repository.options import Decision, InitOptions
 Numbers = NDArray[np.float64]
 Outputs = Sequence[NetworkOutput]
 PADDING = -1  # the class id of rows that exporters fill up with
-FAMILY_DEFAULT = "what this family gives"
+FAMILY_DEFAULT = "the default of this family"
 NO_CORNERS = "boxes of a trial run cannot be corners: some are the wrong way"
 _MAX_FRACTION = 2.0  # of a box given as a fraction of the image, with room for what sticks out
 _ROUNDING = 1e-3  # of float16 at 1

@@ -1,7 +1,7 @@
 """Recognition of a network's head.
 
-`find_heads` goes through `FORMS` and returns the only sure head, or those that the user has to
-choose from.
+`find_heads` tries `_EXCLUSIVE_FORMS` in order, then all of `_OTHER_FORMS`, and returns the only
+sure head, or those that the user has to choose from.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from endcap.repository.pair_forms import ANCHOR_NAMES, HIDDEN_STATE, read_pair
 from endcap.repository.single_forms import are_grid_maps, read_classifier, read_single
 from endcap.repository.trial_run import Trial
 
-# Outputs of one of these forms are not looked at for those that follow, whose conditions they might
-# meet as well; of one image they are
+# The first of these forms that yields a head ends the search, since its outputs might fit later
+# forms, too. Shapes are for one image.
 _EXCLUSIVE_FORMS = (
     read_efficient_nms,  # num_dets, det_boxes, det_scores, det_classes, or names like them
     read_detections,  # boxes [K, 4], scores [K] and class ids [K]
@@ -53,8 +53,8 @@ def leave_outputs(path: Path, trial: Trial) -> Head:
     for output in trial.outputs:
         if not output.data_type or not output.shape[1:]:
             raise RepositoryError(
-                f"{path} gives {output}, and an output of numbers with a dimension behind the "
-                "batch is expected, such as [N, 1]; export it like that"
+                f"{path} has the output {output}; expected numbers and a dimension after "
+                "the batch, such as [N, 1]; export it like that"
             )
         name = f"network_{output.name}" if output.name in _TAKEN_NAMES else output.name
         inputs[name] = output.with_batch()

@@ -37,7 +37,7 @@ from endcap.triton.model_contract import (
 )
 from endcap.triton.tensor_spec import TensorSpec
 
-# Decided before the others, and by more than a value.
+# Parameters with an option of their own, not for --set.
 _HAVE_OPTIONS = {
     "head": "--head",
     "num_classes": "--num-classes or --labels",
@@ -232,7 +232,7 @@ def _decide(
 ) -> Plan:
     """Return the plan for a network whose image input is known."""
     path, metadata = network.path, network.metadata
-    # Refuses a size before such a tensor is made.
+    # Refuses a size before an image of that size is made.
     preprocess_contract({"size": f"{image.size[0]},{image.size[1]}"})
     trial, batch, batch_reason = _try(network, image, options)
     if options.head == NO_HEAD:

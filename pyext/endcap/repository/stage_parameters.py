@@ -138,18 +138,18 @@ def _choose_recipe(
     companion: CompanionConfig,
     options: InitOptions,
 ) -> ImageRecipe:
-    """Return how images are prepared, or what is missing where nothing tells it."""
+    """Return how images are prepared, or what is missing to determine it."""
     metadata, inside = network.metadata, image.normalization
     if options.preset is not None:
         return ImageRecipe(Decision(options.preset, AS_GIVEN), is_certain=True)
     if head.family == "classification":
         if metadata.is_ultralytics and metadata.task == "classify":
-            reason = "as Ultralytics' classifiers, by the exporter's metadata"
+            reason = "the exporter's metadata: a classifier of Ultralytics"
             return ImageRecipe(Decision("torchvision", reason))
     elif metadata.head == RTDETR_DECODER:
-        return ImageRecipe(Decision("rtdetr", "by the exporter's metadata"))
+        return ImageRecipe(Decision("rtdetr", "the exporter's metadata"))
     elif metadata.is_ultralytics:
-        return ImageRecipe(Decision("ultralytics", "by the exporter's metadata"))
+        return ImageRecipe(Decision("ultralytics", "the exporter's metadata"))
     is_detector = head.family not in ("classification", NO_HEAD) or metadata.task == "detect"
     beside = companion.recipe(image.size, is_detector=is_detector)
     has_recipe = head.preset not in (None, "rtdetr")  # of YOLO's grids and RF-DETR
@@ -158,17 +158,18 @@ def _choose_recipe(
     if head.family == "detections" and inside and inside.has_mean and not inside.takes_bytes:
         return _recipe_of_torchvision(network, inside)
     if head.preset is not None:
-        reason = f"what networks with such a {head.family} head are trained by"
+        reason = f"the usual training of {head.family} networks"
         return ImageRecipe(Decision(head.preset, reason), head.recipe)
     likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
     if head.family in ("rtdetr", "rtdetr_seg") and "multi_label" in head.parameters:
         likely = _DETR_PRESET
     elif head.family == "rtdetr" and "background" not in head.parameters:
         likely += f", or {_DETR_PRESET} for DETR"
-    why = f"{beside.missing}, so nothing tells" if beside else f"nothing in {network.path} tells"
+    why = beside.missing if beside else "it has no metadata that describes it"
     missing = (
-        f"{why} how its images have to be prepared; name the recipe of its training with --preset, "
-        f"for a network like this {likely} (of {', '.join(presets())}), and what differs with --set"
+        f"cannot determine the preprocessing of {network.path}: {why}; choose that of its training "
+        f"with --preset (likely: {likely}; all: {', '.join(presets())}), and set what differs with "
+        "--set"
     )
     return ImageRecipe(Decision("", ""), missing=missing)
 
@@ -303,7 +304,7 @@ def _choose_class_names(
             )
         return ClassNames(names, f"the lines of {options.labels}")
     if declared is None:
-        return ClassNames(None, "the metadata names none; --labels FILE does")
+        return ClassNames(None, "no names in the metadata; give them with --labels FILE")
     if known not in (None, len(declared)):
         return ClassNames(
             None,

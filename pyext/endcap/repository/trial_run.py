@@ -28,9 +28,9 @@ _GIB = 2**30
 _MAX_CHANNELS = 4
 _ACTIVATIONS = ("Softmax", "Sigmoid")
 _SHOWN_CHARACTERS = 500  # of what a process that crashed has printed, the last
-# Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
-# scores: at most this share of the numbers that stand out from filled-up rows is further apart than
-# that, absolutely and relatively. In a row that the network leaves out all numbers differ.
+# Outputs count as equal if at most _DIFFERING_SHARE of the numbers outside padding differ by more
+# than _SAME_WITHIN, absolutely and relatively: sums may be reordered, rows of nearly equal scores
+# may change places, and a missing row differs in all its numbers.
 _DIFFERING_SHARE = 0.25
 _SAME_WITHIN = 0.02
 

@@ -285,7 +285,7 @@ class _Reader:
 
     def _block(self, line: int, opening: _Token) -> Block:
         if opening.text not in _CLOSING or self._depth == _MAX_NESTED:
-            raise ValueError(f"line {opening.line} has {opening.text} in the place of a value")
+            raise ValueError(f"line {opening.line} has {opening.text} instead of a value")
         self._depth += 1
         block = Block(line, tuple(self.fields(_CLOSING[opening.text])))
         self._depth -= 1

@@ -132,11 +132,11 @@ def flipped(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (cut, "cannot be unpacked"),
+        (cut, "is not a tar.gz that Triton can unpack"),
         (without_checksum, "end-of-stream marker"),
-        (flipped, "cannot be unpacked"),
+        (flipped, "is not a tar.gz that Triton can unpack"),
         (lambda content: b"PK" + content, "not a gzip file"),
-        (lambda content: b"", "cannot be unpacked"),
+        (lambda content: b"", "is not a tar.gz that Triton can unpack"),
     ],
     ids=["cut", "checksum", "flipped", "zip", "empty"],
 )

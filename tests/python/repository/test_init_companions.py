@@ -169,7 +169,7 @@ def endcap_parameters(plan: Plan) -> dict[str, str]:
         ({"do_resize": False}, "do_resize is false"),
         ({"rescale_factor": 10**400}, "int too large"),
         ({"image_mean": None}, "cannot be followed"),
-        ({"resample": "x" * 10_000}, "resample is 'x{200,300}, so nothing"),
+        ({"resample": "x" * 10_000}, "resample is 'x{200,300}; choose"),
     ],
 )
 def test_a_processor_that_cannot_be_followed_is_quoted(

@@ -60,4 +60,4 @@ def test_unknown_outputs_lead_there(tmp_path: Path) -> None:
 
 def test_the_preset_is_asked_for(tmp_path: Path) -> None:
     done = init(NETWORK.write(tmp_path / "model.onnx"), "--head", "none")
-    assert_error_message(done, "--preset, for a network like this ultralytics (pixels from 0 to 1)")
+    assert_error_message(done, "--preset (likely: ultralytics (pixels from 0 to 1)")
