@@ -71,6 +71,7 @@ import json, os, signal, sys, threading, time
 import numpy as np
 import endcap
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background inherit SIG_IGN
 N = 500
 STAGE = sys.argv[1]
 if STAGE == "preprocess":
