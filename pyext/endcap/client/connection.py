@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 FIRST_WAIT_S = 0.25
 MAX_WAIT_S = 5.0
+_STREAM_END_S = 1.0  # for a server to end a stream after its last response
 
 
 def choose_retry_wait(error: RequestError, attempt: int, left_s: float) -> float | None:
@@ -108,8 +109,11 @@ class Connection:
             arguments.setdefault("timeout", max(1, int(timeout_s * 1e6)))
         return await self._send("infer", arguments | self.transport.infer_options, timeout_s)
 
-    async def stream(self, arguments: dict[str, Any]) -> AsyncGenerator[Any, None]:
+    async def stream(self, arguments: dict[str, Any]) -> AsyncGenerator[tuple[Any, bool], None]:
         """Yield the InferResults of a request to a decoupled model, over a gRPC stream.
+
+        Each comes with whether it is the last one. Unless the caller stops early, the server ends
+        the stream: release 24.10 can crash when one that ends is cancelled.
 
         Raises:
             RequestError: An error of the request, or no response in time after the one before.
@@ -128,14 +132,24 @@ class Connection:
             except (Exception, asyncio.CancelledError) as error:  # gRPC's aio cancels calls so
                 received.put_nowait(error)
 
+        async def wait_for_end() -> None:
+            with contextlib.suppress(TimeoutError):
+                await self.runtime.get(received, min(limit_s, _STREAM_END_S))
+
         job = self.runtime.start(receive())
         try:
             while (message := await self.runtime.get(received, limit_s)) is not None:
                 if isinstance(message, BaseException):
                     raise self._stream_error(message) from message
                 if message.error_message:
+                    await wait_for_end()
                     raise from_message(message.error_message)
-                yield self.module.InferResult(message.infer_response)
+                last = message.infer_response.parameters.get("triton_final_response")
+                is_last = last is not None and last.bool_param
+                yield self.module.InferResult(message.infer_response), is_last
+                if is_last:
+                    await wait_for_end()
+                    return
         except TimeoutError as error:
             raise timeout_error(limit_s) from error
         finally:

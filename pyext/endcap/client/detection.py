@@ -479,19 +479,18 @@ class Detector:
 
         try:
             async with contextlib.aclosing(self._connection.stream(arguments)) as responses:
-                async for response in responses:
-                    last = response.get_response().parameters.get("triton_final_response")
-                    final, frame = last is not None and bool(last.bool_param), None
+                async for response, is_last in responses:
+                    frame = None
                     try:
                         (tensors,) = self._request_format.read(response, 1)
                         frame = reader.read_frame(tensors)
                         outcome: Outcome = reader.read_part(tensors)
                     except RequestError as error:
                         outcome = error
-                        final = final or frame is None  # after a video's frame others follow
-                    yield make_result(outcome, frame, final=final)
-                    if final:
-                        return
+                        if frame is None and not is_last:  # after a video's frame others follow
+                            yield make_result(outcome, final=True)
+                            return
+                    yield make_result(outcome, frame, final=is_last)
         except EndcapError as error:
             yield make_result(as_request_error(error), final=True)
 
