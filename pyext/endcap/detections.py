@@ -273,7 +273,7 @@ class ImageDetections(Sequence[Detection]):
     ) -> Detection | ImageDetections:
         if isinstance(rows, (int, np.integer)):
             if not -len(self) <= rows < len(self):
-                raise IndexError(f"detection {rows} of {len(self)}")
+                raise IndexError(f"detection {rows} is out of range: there are {len(self)}")
             (detection,) = self[[int(rows)]]
             return detection
         chosen = np.arange(len(self))[rows]

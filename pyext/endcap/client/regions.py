@@ -273,7 +273,9 @@ class Lease:
     ) -> Any:
         """Copy the elements of a BYTES tensor, such as encoded images; return the input `name`."""
         if math.prod(shape) != len(items):
-            raise InvalidArgumentError(f"{name} has {len(items)} elements, not {shape}")
+            raise InvalidArgumentError(
+                f"{name} has {len(items)} elements, and shape {shape} needs {math.prod(shape)}"
+            )
         arrays = []
         for item in items:
             content = np.frombuffer(item, np.uint8)

@@ -200,7 +200,7 @@ class Input:
             is_late = time.monotonic() - began >= self.timeout_s or isinstance(
                 error, av.error.ExitError
             )
-            silence = f"nothing came within {self.timeout_s:g} seconds"
+            silence = f"nothing came within {self.timeout_s:g} seconds (timeout_s)"
             reason = silence if is_late else _describe_failure(av, error)
             raise VideoError(f"{self.source.name} cannot be opened: {reason}") from error
         # Time stamps are those of the file; what it has none for is for the reader to guess.

@@ -43,7 +43,7 @@ def test_columns_are_arrays_and_items_single_detections() -> None:
     assert list(IMAGE) == ROWS
     assert (IMAGE[1], IMAGE[np.int64(-1)]) == (ROWS[1], ROWS[2])
     for row in (3, -4):
-        with pytest.raises(IndexError, match=f"detection {row} of 3"):
+        with pytest.raises(IndexError, match=f"detection {row} is out of range: there are 3"):
             IMAGE[row]
 
 
