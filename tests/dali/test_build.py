@@ -102,9 +102,7 @@ def test_the_core_may_lie_in_a_folder_with_a_comma_but_not_with_a_colon(
         build_from(sources, force=True)
 
 
-def test_a_cache_that_cannot_be_made_is_told(
-    sources: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_cache_is_reported(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/endcap")  # not even root can make a folder there
     with pytest.raises(DaliError, match=r"cannot be made \(.*\); set XDG_CACHE_HOME"):
         build_from(sources)

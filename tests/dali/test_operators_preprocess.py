@@ -165,7 +165,7 @@ def test_a_parameter_that_cannot_be_used(parameters: dict[str, Any], message: st
 
 
 @pytest.mark.parametrize("sample", [np.zeros((4, 4), np.uint8), np.zeros(100, np.float32)])
-def test_an_input_that_is_no_file(sample: npt.NDArray[Any]) -> None:
+def test_input_that_is_not_a_file(sample: npt.NDArray[Any]) -> None:
     with pytest.raises(ValueError, match=r"encoded is .*: give the bytes of a file"):
         run(lambda encoded: fn.endcap.preprocess(encoded), {"encoded": [sample]})
 

@@ -161,7 +161,7 @@ def test_a_bad_head_is_an_error_of_the_call() -> None:
     assert str(caught.value) == str(expected.value)
 
 
-def test_enqueue_tells_a_bad_head_by_its_status() -> None:
+def test_enqueue_returns_the_status_of_a_bad_head() -> None:
     bad = HEAD.copy()
     bad[1, 5, 3] = np.nan
     result = make(device="cuda").enqueue(on_gpu(bad), GEOMETRIES)
@@ -200,13 +200,13 @@ def test_heads_without_images_or_anchors() -> None:
         assert_same(make(device="cuda")(on_gpu(head)), make()(head))
 
 
-def test_threads_and_device_are_told() -> None:
+def test_threads_and_device_are_reported() -> None:
     postprocessor = make(device="cuda", threads=4)
     assert (postprocessor.threads, postprocessor.device) == (1, "cuda:0")
     assert postprocessor.parameters == make().parameters
 
 
-def test_a_producer_is_told_the_stream() -> None:
+def test_producer_gets_the_stream() -> None:
     head = ByDlpack(HEAD)
     for stream, told in ((None, 1), (2, 2)):
         result = make(device="cuda")(head, stream=stream)

@@ -140,7 +140,7 @@ def test_results_stay_when_the_next_batch_runs() -> None:
         assert_same(result, endcap.preprocess(file, size=64))
 
 
-def test_the_decoder_that_ran_is_told() -> None:
+def test_decoder_that_ran_is_reported() -> None:
     exact = endcap.preprocess(FILES["4:2:0"], size=64, device="cuda")
     assert exact.decoders == ("hybrid",)
     assert {i.stage: i.kind for i in endcap.implementations() if i.ran_last}["preprocess"] == "cuda"
@@ -181,7 +181,7 @@ def test_a_file_on_the_gpu_is_downloaded() -> None:
         (np.zeros((1, 1, 4, 4, 3), np.uint8), "uint8 .1, 1, 4, 4, 3."),
     ],
 )
-def test_what_is_no_image(image: np.ndarray, message: str) -> None:
+def test_invalid_images_are_refused(image: np.ndarray, message: str) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match=message):
         endcap.preprocess(on_gpu(image), size=SIZE, device="cuda")
 
@@ -226,14 +226,14 @@ def test_an_empty_batch() -> None:
     assert result.decoders == ()
 
 
-def test_a_producer_is_told_the_stream() -> None:
+def test_producer_gets_the_stream() -> None:
     pixels = ByDlpack(PHOTO)
     for stream, told in ((None, 1), (0, 1), (1, 1), (2, 2)):
         endcap.preprocess(pixels, size=SIZE, device="cuda", stream=stream)
         assert pixels.streams.pop() == told
 
 
-def test_a_result_tells_its_stream() -> None:
+def test_result_has_its_stream() -> None:
     for stream, told in ((None, 0), (1, 0), (2, 2)):
         images = endcap.preprocess(PHOTO, size=SIZE, device="cuda", stream=stream).images
         assert images.stream == told

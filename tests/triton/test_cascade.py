@@ -90,7 +90,7 @@ def test_a_bad_image_fails_its_request_of_a_python_pipeline_and_no_other(server)
 
 
 @pytest.mark.parametrize("model", ["cascade", "detect_bls"])
-def test_a_request_whose_id_is_no_text(server, model):
+def test_request_with_undecodable_id(server, model):
     encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor(FILES[:1]))
     status, body, json_bytes = raw_http.post(
         server.http, model, [encoded], request_id=os.fsdecode(b"\xff")
@@ -100,7 +100,7 @@ def test_a_request_whose_id_is_no_text(server, model):
     assert response["num_detections"].all()
 
 
-def test_endcap_infer_tells_the_class_of_each_detection(server, client):
+def test_endcap_infer_prints_the_class_of_each_detection(server, client):
     done = endcap("infer", SAMPLES[0], "--url", server.grpc, "--model", "cascade", "--json")
     assert done.returncode == 0, done.stderr
     (response,) = json.loads(done.stdout)

@@ -93,7 +93,7 @@ def test_a_request_has_what_is_left_of_its_deadline(address: Address) -> None:
     assert 0.9 * 7 <= told(address, timeout_s=7) / 1e6 <= 7
 
 
-def test_without_send_timeout_there_is_none(address: Address) -> None:
+def test_without_send_timeout_no_timeout_is_sent(address: Address) -> None:
     assert told(address, send_timeout=False) == 0
 
 

@@ -86,7 +86,7 @@ def test_one_request_runs_in_the_thread_of_its_caller(detecting_server: RunningS
         assert list(client.detect([])) == []
 
 
-def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
+def test_forked_child_gets_an_error(detecting_server: RunningServer) -> None:
     with DetectionClient(detecting_server.grpc) as client:
         assert client.detect_one(file_of(1)).ok
         child = os.fork()

@@ -91,7 +91,7 @@ def test_a_sequence_of_one_and_of_none(detecting_server: RunningServer, streamed
 
 
 @pytest.mark.parametrize("sequence", [0, -1, 2**64, "", "x" * 129])
-def test_ids_that_are_none_are_refused(
+def test_invalid_sequence_ids_are_refused(
     detecting_server: RunningServer, streamed: Streamed, sequence: Any
 ) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be the id of a sequence"):

@@ -111,7 +111,7 @@ def test_saved_detections_measure_as_they_did(
     assert figures(result)["other"] == figures(first)["served"]
 
 
-def test_a_high_threshold_of_the_server_is_told(
+def test_high_threshold_of_the_server_is_reported(
     repository_run: tuple[Result, Path], data: Data, server: TritonServer
 ) -> None:
     result = evaluate(data, "--url", server.http_url)

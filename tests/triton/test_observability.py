@@ -93,7 +93,7 @@ def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
         assert wait_for(lambda text=text: server.log_lines(text))
 
 
-def test_a_request_whose_id_is_no_text_is_told_its_failure(server: RunningServer):
+def test_request_with_undecodable_id_gets_its_failure(server: RunningServer):
     encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([BAD]))
     request_id = os.fsdecode(b"order-\xff-4712")
     status, body, _ = raw_http.post(server.http, "pre_queue", [encoded], request_id=request_id)

@@ -164,7 +164,7 @@ def test_every_element_type_is_merged_and_divided_again(client, server) -> None:
     assert runs(server, "types_merged") < before + len(sent)
 
 
-def test_a_byte_that_is_no_bool_fails_its_request(client) -> None:
+def test_invalid_bool_fails_its_request(client) -> None:
     sent = arrays_of_all_types((1, 2, 3))
     inputs = grpc_inputs(sent)
     (flags,) = (each for each in inputs if each.name() == "bool")

@@ -169,7 +169,7 @@ def test_wrong_shape_dtype_or_name(server, client, model, tensors):
     ids=["prefix_past_the_end", "largest_prefix", "no_prefix", "one_more", "one_less", "rest"],
 )
 @pytest.mark.parametrize("chunk_bytes", [None, 3])
-def test_string_tensor_that_is_not_what_it_claims(server, encoded, count, chunk_bytes):
+def test_malformed_string_tensor(server, encoded, count, chunk_bytes):
     tensor = raw_http.RawTensor("encoded", "BYTES", [count, 1], encoded)
     status, body, _ = raw_http.post(server.http, "pre", [tensor], chunk_bytes=chunk_bytes)
     assert status == 400

@@ -246,6 +246,6 @@ def test_the_options_of_the_server():
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4318", "grpc://collector:4317", "http://", None])
-def test_a_url_that_is_none_is_refused(url: str | None):
+def test_invalid_url_is_refused(url: str | None):
     with pytest.raises(ServerError, match=r"is not the address of a collector; .* --trace-url"):
         trace_options(ServerSettings(trace_url=url, trace_every=10))

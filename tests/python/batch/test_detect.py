@@ -53,7 +53,7 @@ def test_a_spec_travels(detect: Detect) -> None:
     assert ours["boxes"].to_pylist() == detect(batch)["boxes"].to_pylist()
 
 
-def test_what_cannot_be_used_is_told(detect: Detect) -> None:
+def test_unusable_arguments_are_reported(detect: Detect) -> None:
     with pytest.raises(InvalidArgumentError, match='give map_batches batch_format="pyarrow"'):
         detect({"bytes": [b""]})
     with pytest.raises(InvalidArgumentError, match="with the columns image, and"):

@@ -77,13 +77,13 @@ def test_shards_hold_whole_batches(tmp_path: Path) -> None:
     [("missing", "does not exist"), ("notes.txt", r"is not an image or \.parquet file"),
      ("*.bmp", "there are no images in .* image files are known by their suffixes")],
 )  # fmt: skip
-def test_what_cannot_be_read_is_told(tmp_path: Path, name: str, message: str) -> None:
+def test_unreadable_input_is_reported(tmp_path: Path, name: str, message: str) -> None:
     make(tmp_path, "notes.txt")
     with pytest.raises(InvalidArgumentError, match=message):
         list_images([str(tmp_path / name)])
 
 
-def test_an_unknown_file_system_is_told() -> None:
+def test_unknown_file_system_is_reported() -> None:
     with pytest.raises(InvalidArgumentError, match="ftp://host/a cannot be used"):
         list_images(["ftp://host/a"])
 
@@ -168,7 +168,7 @@ def test_structs_as_the_library_datasets_writes_them(tmp_path: Path) -> None:
     assert images[1].error == images[2].error == "there are no bytes"
 
 
-def test_a_name_that_is_no_text_is_an_image_with_an_error(tmp_path: Path) -> None:
+def test_undecodable_name_is_an_image_with_an_error(tmp_path: Path) -> None:
     make(tmp_path / "photos", "a.jpg", "c.jpg")
     (tmp_path / "photos" / "b\udcff.jpg").write_bytes(b"b.jpg")
     images = read_all(tmp_path / "photos")

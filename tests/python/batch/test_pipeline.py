@@ -171,7 +171,7 @@ def test_an_engine_needs_a_server(tmp_path: Path) -> None:
         PipelineSpec.from_repository(tmp_path / "m")
 
 
-def test_a_damaged_network_is_told(spec: PipelineSpec) -> None:
+def test_damaged_network_is_reported(spec: PipelineSpec) -> None:
     damaged = dataclasses.replace(spec, files={"model.onnx": b"no network"})
     with pytest.raises(BatchError, match=r"network model\.onnx cannot be loaded"):
         Pipeline(damaged)

@@ -213,7 +213,9 @@ def test_a_node_that_starts_late_is_started_again(
         (["--repository", REPOSITORY, "--model", "preprocess"], "is not made of one step in"),
     ],
 )  # fmt: skip
-def test_what_cannot_run_is_told(tmp_path: Path, arguments: list[object], message: str) -> None:
+def test_impossible_runs_are_reported(
+    tmp_path: Path, arguments: list[object], message: str
+) -> None:
     write_data_set(tmp_path / "photos", 1)
     result = endcap_batch(tmp_path / "photos", "--output", tmp_path / "out", *arguments)
     assert result.returncode == 2

@@ -213,7 +213,7 @@ def test_files_that_a_folder_leaves_out_are_named(
     assert said.endswith("photo4.heic\\x1b[2J and 2 more\n")
 
 
-def test_a_pipe_or_a_device_is_no_image(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     for path in (tmp_path / "pipe.jpg", Path("/dev/zero")):
         result = endcap("infer", path, "--url", "127.0.0.1:9")

@@ -36,7 +36,5 @@ def test_options_that_do_not_go_together(
         (["--compare", SHIPPED, "--network", "no.onnx"], "no.onnx is not a file"),
     ],
 )
-def test_a_repository_or_a_network_that_is_not_there(
-    pictures: Path, options: list[object], message: str
-) -> None:
+def test_missing_repository_or_network(pictures: Path, options: list[object], message: str) -> None:
     assert_error_message(endcap("infer", pictures, *NOBODY, *options), message)

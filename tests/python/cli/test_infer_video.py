@@ -39,7 +39,7 @@ def files(*arguments: object, recursive: bool = False) -> list[Path | None]:
     return [each.file for each in find_videos(list(map(str, arguments)), recursive=recursive)]
 
 
-def test_files_are_told_apart_by_their_names(clip: Path, pictures: Path, tmp_path: Path) -> None:
+def test_kinds_of_files_are_recognised_by_name(clip: Path, pictures: Path, tmp_path: Path) -> None:
     assert files(clip) == [clip]
     shutil.copy(clip, tmp_path / "clip")
     for name in ("clip", "nothing.mp4", "nothing/*"):

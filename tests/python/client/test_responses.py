@@ -118,7 +118,7 @@ def test_classes_are_in_the_order_of_the_response() -> None:
 
 
 @pytest.mark.parametrize("status", [each for each in Status if each != Status.OK])
-def test_a_status_that_is_not_ok_is_the_images_error(status: Status) -> None:
+def test_status_becomes_the_images_error(status: Status) -> None:
     tensors = DETECTIONS | {"status": np.array([[int(status)]], np.int32)}
     with pytest.raises(RequestError, match=status.label) as caught:
         DETECTOR.read(tensors)

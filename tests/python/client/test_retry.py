@@ -73,7 +73,7 @@ def test_other_errors_are_not_retried() -> None:
     ],
     ids=["gRPC", "HTTP"],
 )
-def test_a_restricted_api_is_no_server_that_is_gone(error: RequestError) -> None:
+def test_restricted_api_is_not_a_lost_server(error: RequestError) -> None:
     assert error.status_name == "unsupported"
     assert not error.transient
 

@@ -84,7 +84,7 @@ def test_files_and_heads_by_dlpack() -> None:
         (None, "of type NoneType: give encoded bytes, the path of a file, a Pillow image"),
     ],
 )
-def test_what_is_no_image_at_all(image: Any, advice: str) -> None:
+def test_arguments_that_are_not_images(image: Any, advice: str) -> None:
     with pytest.raises(InvalidArgumentError, match=advice):
         endcap.preprocess(image, size=16)
 
@@ -265,7 +265,7 @@ def test_paths_of_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pixel_format", ["rgb", "bgr"])
-def test_a_pillow_image_tells_its_channels(pixel_format: str) -> None:
+def test_pillow_image_has_its_channels(pixel_format: str) -> None:
     expected = endcap.preprocess(PIXELS, size=64)
     given = endcap.preprocess(Image.fromarray(PIXELS), size=64, pixel_format=pixel_format)
     np.testing.assert_array_equal(given.images, expected.images)

@@ -263,7 +263,7 @@ def test_a_head_of_several_tensors_may_be_a_tuple() -> None:
 
 
 @pytest.mark.parametrize("family", ["yolov8", "yolov5", "rtdetr", "ssd", "end2end", "detections"])
-def test_a_score_equal_to_the_threshold_is_no_candidate(family: str) -> None:
+def test_score_equal_to_the_threshold_is_dropped(family: str) -> None:
     above = np.nextafter(np.float32(0.25), np.float32(1))
     scores = np.float32([[0.25, 0], [above, 0], [0.2499, 0]])
     tensors, options = as_head(family, np.full((3, 4), 9, np.float32), scores)

@@ -52,7 +52,7 @@ def test_nvjpeg_without_a_gpu_says_why_not() -> None:
 @pytest.mark.skipif(STATE.available, reason="this machine has a GPU")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7"])
-def test_a_gpu_that_is_not_there_is_an_error_that_says_why(name: str, device: str) -> None:
+def test_missing_gpu_is_an_error_with_its_reason(name: str, device: str) -> None:
     with pytest.raises(endcap.CudaError) as caught:
         CALLS[name](device=device)
     assert STATE.reason in str(caught.value)
@@ -94,7 +94,7 @@ def test_streams_in_the_forms_of_other_libraries(stream: object, handle: int) ->
 
 
 @pytest.mark.parametrize("stream", ["", "0", -1, 1.0, True, object(), SimpleNamespace(ptr=None)])
-def test_what_is_no_stream(stream: object) -> None:
+def test_invalid_streams_are_refused(stream: object) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="stream is"):
         cuda_target(0, stream)
 

@@ -109,7 +109,7 @@ def test_result_is_writable_and_owned_by_the_caller() -> None:
 
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("mode", ["L", "RGB"])
-def test_a_flat_picture_is_no_bomb_however_small_its_file(mode: str, progressive: bool) -> None:
+def test_flat_pictures_are_not_refused_as_bombs(mode: str, progressive: bool) -> None:
     out = io.BytesIO()
     Image.new(mode, (1600, 1200), 128).save(out, "JPEG", optimize=True, progressive=progressive)
     data = out.getvalue()

@@ -687,7 +687,7 @@ def test_a_file_that_looks_like_base64_text_stays_a_file() -> None:
 # --- Zeros that NumPy drops
 
 
-def test_a_file_that_numpy_cut_short_is_told_so() -> None:
+def test_error_names_zeros_that_numpy_dropped() -> None:
     black = encode(Image.fromarray(np.zeros((8, 8, 3), np.uint8)), "BMP")
     frame = b"YUV4MPEG2 W2 H2 C444\nFRAME\n" + bytes(range(12))[::-1]
     padded = next(

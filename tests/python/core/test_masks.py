@@ -207,7 +207,7 @@ def test_what_no_box_needs_may_be_anything(path: str, resolution: str, bad: floa
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_coefficient_that_is_not_finite(path: str, bad: float) -> None:
+def test_non_finite_coefficient_is_refused(path: str, bad: float) -> None:
     scene = random_scene(1)
     scene.coefficients[5, 3] = bad
     for run in (scene.packed, scene.encoded):
@@ -219,7 +219,7 @@ def test_a_coefficient_that_is_not_finite(path: str, bad: float) -> None:
 
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_prototype_that_is_not_finite(path: str, resolution: str, bad: float) -> None:
+def test_non_finite_prototype_is_refused(path: str, resolution: str, bad: float) -> None:
     scene = random_scene(2)
     scene.boxes[:] = [0, 0, 8, 8]
     scene.boxes[7] = [0, 0, 160, 96]

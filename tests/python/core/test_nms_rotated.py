@@ -249,7 +249,7 @@ def test_ious_on_a_grid_equal_the_oracle() -> None:
     assert_oracle_iou(boxes[:20], boxes)
 
 
-def test_ious_of_boxes_that_are_none_equal_the_oracle() -> None:
+def test_ious_of_degenerate_boxes_equal_the_oracle() -> None:
     """Sides that are 0 or less; for the exact IoU, numbers that are not finite."""
     odd = np.float32(
         [

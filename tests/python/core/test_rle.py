@@ -32,7 +32,7 @@ def test_any_number_but_0_is_inside(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("mask", [np.zeros(4), np.zeros((2, 2, 2)), np.array([["a"]])])
-def test_masks_that_are_none(mask: np.ndarray) -> None:
+def test_invalid_masks_are_refused(mask: np.ndarray) -> None:
     with pytest.raises(InvalidArgumentError, match=r"give \[H, W\]"):
         encode_rle(mask)
 
@@ -67,7 +67,7 @@ def test_any_bytes_are_a_mask_or_refused(rle: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [(3,), (3, 4, 5), (3.0, 4), (-1, 4), None, "34"])
-def test_sizes_that_are_none(size: object) -> None:
+def test_invalid_sizes_are_refused(size: object) -> None:
     with pytest.raises(InvalidArgumentError, match="size is"):
         decode_rle(b"<", size)  # type: ignore[arg-type]
 

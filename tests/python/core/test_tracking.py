@@ -306,7 +306,7 @@ def test_rotated_boxes_are_refused() -> None:
         endcap.Tracker()(rotated)
 
 
-def test_a_tracker_tells_what_it_is() -> None:
+def test_repr_of_a_tracker() -> None:
     tracker = endcap.Tracker(frame_rate=15)
     assert repr(tracker) == "<Tracker bytetrack, frame 0, 0 tracks>"
     assert tracker.parameters["max_lost_frames"] == "15"

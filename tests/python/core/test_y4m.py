@@ -69,7 +69,7 @@ def test_written_files_are_read_back(height: int, width: int, sampling: str, sca
 
 
 @pytest.mark.parametrize("size", [(2, 2), (36, 52), (37, 53), (1, 9), (9, 1), (1, 1)])
-def test_nv12_is_written_as_it_is(size: tuple[int, int]) -> None:
+def test_nv12_is_written_unmodified(size: tuple[int, int]) -> None:
     planes = noise(*size)
     pair = endcap.nv12((planes.y, planes.uv), matrix="bt2020", range="full")
     assert_equal(pair.to_y4m(), pair)

@@ -36,7 +36,7 @@ NOT_HERE = ["nvidia", "nvidia_dali*", "numpy-*", "onnxruntime*"]
 # --- endcap and the server ------------------------------------------------------------------------
 
 
-def test_a_backend_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_backend_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENDCAP_BACKENDS", str(tmp_path))
     expect(
         check("endcap", SHIPPED),
@@ -65,7 +65,7 @@ def test_no_server_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     expect(check("server", SHIPPED), ERROR, "has no pytriton/", "-> move the folder away")
 
 
-def test_a_server_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def expect_of(program: Path, *parts: str) -> None:
         found = check("server", SHIPPED, tritonserver=program)
         expect(found, ERROR, *parts, "bin/tritonserver")

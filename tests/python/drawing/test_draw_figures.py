@@ -92,7 +92,7 @@ def test_a_mask_of_another_size_is_left_out() -> None:
         assert picture.tobytes() == draw_detections(canvas(), [found()]).tobytes()
 
 
-def test_an_rle_that_is_none_is_refused() -> None:
+def test_invalid_rle_is_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         draw_detections(canvas(), [found(mask={"size": [HEIGHT, WIDTH], "counts": "~"})])
 

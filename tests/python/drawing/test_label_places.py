@@ -38,7 +38,7 @@ def test_equal_boxes_get_labels_side_by_side() -> None:
     assert not overlap(best, second)
 
 
-def test_where_there_is_no_room_the_less_important_label_is_left_out() -> None:
+def test_less_important_label_is_dropped_without_room() -> None:
     tiny = place_labels([(0, 0, 9, 9)] * 30, [(60, 40)] * 30, (60, 40))
     assert tiny[0] == (0, 0)
     assert tiny[1:] == [None] * 29

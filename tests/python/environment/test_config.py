@@ -45,7 +45,7 @@ def parameters(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
-def test_the_rest_of_a_shipped_config_stays_as_it_is(path: Path) -> None:
+def test_rest_of_a_shipped_config_is_unchanged(path: Path) -> None:
     text = path.read_text()
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
     assert changed.startswith(text)
@@ -81,7 +81,7 @@ def test_a_value_is_what_triton_reads() -> None:
 
 
 @pytest.mark.parametrize("text", ["", 'backend: "python"', "# EXECUTION_ENV_PATH\n"])
-def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
+def test_new_parameter_is_appended(text: str) -> None:
     assert read_lines(text).parameter(EXECUTION_ENVIRONMENT) is None
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, VALUE)
     assert changed.startswith(text)
@@ -146,7 +146,7 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return {path.name: path.read_bytes() if path.is_file() else None for path in folder.iterdir()}
 
 
-def test_every_other_byte_of_a_config_stays_as_it_is(tmp_path: Path) -> None:
+def test_other_bytes_of_a_config_are_unchanged(tmp_path: Path) -> None:
     (tmp_path / "shared.pbtxt").write_bytes(b'backend: "python" # f\xfcr\r\nmax_batch_size: 0\r\n')
     before = (tmp_path / "shared.pbtxt").read_bytes()
     model = tmp_path / "model"

@@ -23,7 +23,7 @@ def test_a_wheel_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("python", ["3", "3.11.7", "2.7", "three"])
-def test_a_python_that_is_no_minor_version(python: str) -> None:
+def test_python_must_be_a_minor_version(python: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"such as 3\.11"):
         PackOptions(python=python, endcap="0.1.0")
 
@@ -46,7 +46,7 @@ def test_channels_by_name_address_and_folder(
     assert resolved == ["conda-forge", "https://example.org/c", *[str(folder)] * 3]
 
 
-def test_a_channel_that_is_not_a_folder() -> None:
+def test_channel_must_be_a_folder() -> None:
     with pytest.raises(InvalidArgumentError, match="is not a folder; give one"):
         resolve_channels(["./nothing"])
 

@@ -48,7 +48,7 @@ def test_perfect_is_1_in_everything(tmp_path: Path) -> None:
     assert [each.ap50 for each in got.classes] == [perfect, perfect]
 
 
-def test_a_crowd_is_no_object_and_what_lies_on_it_no_error(tmp_path: Path) -> None:
+def test_crowds_and_detections_on_them_are_ignored(tmp_path: Path) -> None:
     truth = [annotation(1, CAT, BOX), annotation(1, CAT, FAR, iscrowd=1)]
     results = [found(1, CAT, BOX, 0.5), found(1, CAT, FAR, 0.9)]
     got = accuracy(tmp_path, truth, results)

@@ -79,13 +79,13 @@ def without(key: str, kind: str) -> dict[str, Any]:
         (coco(1, [annotation(1, 3, BOX, iscrowd=1)]), "no object"),
     ],
 )
-def test_what_is_no_annotation_is_refused(tmp_path: Path, content: Any, said: str) -> None:
+def test_invalid_annotations_are_refused(tmp_path: Path, content: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         load_dataset(tmp_path, write(tmp_path, content))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path, encoding: str) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path, encoding: str) -> None:
     text = json.dumps(coco(1, [annotation(1, 3, BOX)]))
     path = write(tmp_path, coco(1, []))
     path.write_text(text, encoding=encoding)
@@ -105,7 +105,7 @@ def test_whole_floats_are_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/etc/hostname", ".", "..", "a/..", "../1.jpg", "a/../../1.jpg"])
-def test_what_is_no_file_in_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+def test_file_names_outside_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     content = coco(1, [annotation(1, 3, BOX)])
     path = write(tmp_path, content)
     content["images"][0]["file_name"] = name
@@ -173,7 +173,7 @@ def test_results_of_images_beyond_the_limit_are_skipped(tmp_path: Path) -> None:
         ([result(bbox=[1, 2, 3])], "x, y and sides from 0 are expected"),
     ],
 )
-def test_what_is_no_result_is_refused(tmp_path: Path, rows: object, said: str) -> None:
+def test_invalid_results_are_refused(tmp_path: Path, rows: object, said: str) -> None:
     truth = dataset(tmp_path, 1, [annotation(1, 3, BOX)])
     with pytest.raises(InvalidArgumentError, match=said):
         load_predictions(write_results(tmp_path, rows), truth)

@@ -60,7 +60,7 @@ def test_a_pair_matches_above_an_iou_of_a_half(pixels: float, matched: int) -> N
     assert (compared.box_difference_pixels is None) == (matched == 0)
 
 
-def test_another_class_is_no_partner() -> None:
+def test_other_classes_do_not_match() -> None:
     compared = match_detections([one(class_id=1)], [one(class_id=2)])
     assert compared.matched == 0
     assert [each.class_id for each in compared.only_served] == [1]

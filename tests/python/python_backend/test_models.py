@@ -191,7 +191,7 @@ def postprocess_stage(**given: str) -> PostprocessStage:
     return PostprocessStage(postprocess_settings(config, Path()), None)
 
 
-def test_what_a_neighbour_wants_is_no_reason_to_fail() -> None:
+def test_faults_in_unrequested_outputs_do_not_fail() -> None:
     made = seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
     good = {name: array[None] for name, array in made.items()}
     broken = {**good, "protos": np.full_like(good["protos"], np.nan)}

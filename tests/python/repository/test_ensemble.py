@@ -63,7 +63,7 @@ def test_the_configuration_may_name_the_file(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("versions", [("1",), ()])
-def test_an_engine_is_no_onnx_file(repository: Path, versions: tuple[str, ...]) -> None:
+def test_engine_is_not_read_as_onnx(repository: Path, versions: tuple[str, ...]) -> None:
     if not versions:
         (repository / "detector" / "1").rmdir()
     assert find_network(read_ensemble(repository, "detect")).find_file() is None
@@ -89,7 +89,7 @@ def test_an_ensemble_of_other_steps_is_refused(
         find_network(read_ensemble(repository, "detect"))
 
 
-def test_a_model_that_is_not_there_is_told(repository: Path) -> None:
+def test_missing_model_is_reported(repository: Path) -> None:
     with pytest.raises(ServerError, match=r"classify/config\.pbtxt cannot be read"):
         read_ensemble(repository, "classify")
     shutil.rmtree(repository / "detector")

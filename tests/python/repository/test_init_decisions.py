@@ -160,7 +160,7 @@ def test_operators_of_tensorrt_are_not_run(tmp_path: Path) -> None:
     assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
 
 
-def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
+def test_weights_listed_as_inputs_are_not_inputs(tmp_path: Path) -> None:
     """As in files of IR version 3."""
     path = families.yolov8().write(tmp_path / "model.onnx")
     model = onnx.load(str(path))

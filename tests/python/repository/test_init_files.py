@@ -209,7 +209,7 @@ def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["`touch x` | <b>.onnx", "new\n```sh\nrm -rf ~.onnx"])
-def test_a_models_file_name_is_no_markup(tmp_path: Path, name: str) -> None:
+def test_markup_in_a_models_file_name_is_escaped(tmp_path: Path, name: str) -> None:
     done = init(families.yolov8().write(tmp_path / name))
     assert done.exit_code == 0, done.stderr
     assert "\n```sh" not in done.stdout

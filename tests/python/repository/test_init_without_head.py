@@ -18,7 +18,7 @@ NETWORK = Network({"heat": MAP, "geometry": Output(np.zeros(4, np.float32))})
 GIVEN = ("--head", "none", "--preset", "ultralytics")
 
 
-def test_there_is_no_postprocess(tmp_path: Path) -> None:
+def test_has_no_postprocess(tmp_path: Path) -> None:
     folder = written(tmp_path, NETWORK, *GIVEN)
     models = {path.split("/")[0] for path in files(folder)}
     assert models == {"README.md", "preprocess", "network", "predict"}

@@ -46,7 +46,7 @@ def test_a_line_for_each_finding(tmp_path: Path) -> None:
     assert last == "4 models, 3 errors, 1 warning"
 
 
-def test_a_warning_is_no_error_unless_strict(tmp_path: Path) -> None:
+def test_warning_is_an_error_only_with_strict(tmp_path: Path) -> None:
     repository = damaged(tmp_path, "fewer_labels")
     result = endcap("validate", repository)
     assert result.exit_code == 0

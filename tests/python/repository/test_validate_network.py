@@ -127,7 +127,7 @@ def test_what_onnx_runtimes_backend_refuses(
     assert finding.problem.startswith(says)
 
 
-def test_a_file_that_is_no_network(tmp_path: Path) -> None:
+def test_file_without_a_network_is_refused(tmp_path: Path) -> None:
     file = model_of(tmp_path, WHOLE, image=FIXED)
     network = file.parent / "1" / "model.onnx"
     network.write_bytes(b"version https://git-lfs.github.com/spec/v1")

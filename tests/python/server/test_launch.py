@@ -93,7 +93,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ],
     ids=["backend", "field", "python"],
 )
-def test_the_reason_of_a_failed_start_is_told(
+def test_reason_of_a_failed_start_is_reported(
     tmp_path: Path, scratch: Path, config: str, code: str | None, reason: str
 ) -> None:
     repository = write_model(tmp_path / "models", "broken", config, code)

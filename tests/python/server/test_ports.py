@@ -27,7 +27,7 @@ def test_a_port_in_use_is_an_error_message(tmp_path: Path) -> None:
     assert "--grpc-port (0 picks a free one)" in str(caught.value)
 
 
-def test_ports_are_picked_and_told_apart() -> None:
+def test_picked_ports_differ() -> None:
     reservation = PortReservation("127.0.0.1", FREE)
     picked = reservation.ports
     reservation.close()

@@ -214,9 +214,7 @@ ROWS = {"boxes": (1, 3, 4), "scores": (1, 3), "classes": (1, 3), "indices": (1, 
         ({"detection_scores": None}, "'detection_scores'"),
     ],
 )
-def test_a_response_that_is_not_of_one_image_fails_its_frame(
-    changes: dict[str, Any], says: str
-) -> None:
+def test_malformed_response_fails_its_frame(changes: dict[str, Any], says: str) -> None:
     tensors: dict[str, Any] = {f"detection_{k}": np.ones(v, np.float32) for k, v in ROWS.items()}
     tensors |= {"num_detections": np.int32([[2]]), "status": np.int32([[0]]), **changes}
     outputs: Any = {
