@@ -57,8 +57,8 @@ class OnnxNetwork:
             providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(number or 0)}))
             if "CUDAExecutionProvider" not in runtime.get_available_providers():
                 raise error(
-                    "the installed ONNX Runtime has no CUDA provider; install onnxruntime-gpu in "
-                    "the place of onnxruntime, or leave out the device"
+                    "the installed ONNX Runtime has no CUDA provider; install onnxruntime-gpu "
+                    "instead of onnxruntime, or leave out the device"
                 )
         try:
             self._session = runtime.InferenceSession(str(file), options, providers=providers)

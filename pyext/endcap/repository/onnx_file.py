@@ -101,7 +101,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """
     onnx: Any = import_onnx()
     if path.exists() and not path.is_file():
-        raise RepositoryError(f"{path} is a folder or a device; give the ONNX file itself")
+        raise RepositoryError(f"{path} is not a regular file; give the ONNX file itself")
     encoded = path.read_bytes()
     try:
         model = onnx.load_model_from_string(encoded)
