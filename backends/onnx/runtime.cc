@@ -99,10 +99,10 @@ OrtHandle<OrtEnv> CreateEnvironment(const OnnxRuntime& runtime, const SharedPool
 }
 
 void EndRuns(const std::atomic<int>& runs) noexcept {
-  constexpr auto kLongest = std::chrono::seconds(5);
+  constexpr auto kTimeout = std::chrono::seconds(5);
   constexpr auto kPoll = std::chrono::milliseconds(2);
   is_exiting = true;
-  const auto deadline = std::chrono::steady_clock::now() + kLongest;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeout;
   while (runs > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kPoll);
   }

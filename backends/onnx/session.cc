@@ -39,7 +39,7 @@ const ElementType* FindElementType(ONNXTensorElementDataType type) noexcept {
 }
 
 void CheckFile(const std::filesystem::path& file) {
-  constexpr auto kMostBytes = static_cast<uintmax_t>(std::numeric_limits<int32_t>::max());
+  constexpr auto kMaxBytes = static_cast<uintmax_t>(std::numeric_limits<int32_t>::max());
   std::error_code unreadable;
   const uintmax_t bytes = std::filesystem::file_size(file, unreadable);
   if (unreadable == std::errc::no_such_file_or_directory) {
@@ -49,9 +49,9 @@ void CheckFile(const std::filesystem::path& file) {
   }
   if (unreadable) RejectFile(file, "cannot be read: " + unreadable.message());
   if (bytes == 0) RejectFile(file, "is empty: copy the network there again");
-  if (bytes > kMostBytes) {
+  if (bytes > kMaxBytes) {
     RejectFile(file, "has " + std::to_string(bytes) + " bytes, but an ONNX file holds at most " +
-                         std::to_string(kMostBytes) +
+                         std::to_string(kMaxBytes) +
                          ": export the network with its weights as external data");
   }
 }

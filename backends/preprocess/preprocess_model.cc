@@ -179,7 +179,7 @@ Admission PreprocessModel::MakeAdmission() {
 }
 
 Demand PreprocessModel::MeasureDemand(const RequestTask& task) const noexcept {
-  constexpr double kLeastMs = 1e-3;
+  constexpr double kMinMs = 1e-3;
   Demand demand;
   try {
     const Request request(task.request);
@@ -201,7 +201,7 @@ Demand PreprocessModel::MeasureDemand(const RequestTask& task) const noexcept {
     // A request that cannot be read fails when it is served.
     demand = {};
   }
-  demand.predicted_ms = std::max(demand.predicted_ms, kLeastMs);
+  demand.predicted_ms = std::max(demand.predicted_ms, kMinMs);
   return demand;
 }
 

@@ -18,8 +18,10 @@ std::chrono::microseconds ReadIdle(const nlohmann::json& batching) {
   if (found != batching.end()) {
     idle = found->get<int64_t>();
   }
-  constexpr int64_t kLongest = int64_t{366} * 24 * 3600 * 1000000;  // of a clock in nanoseconds
-  return std::chrono::microseconds(idle > 0 ? std::min(idle, kLongest) : kDefaultIdleMicroseconds);
+  constexpr int64_t kMaxIdleMicroseconds =
+      int64_t{366} * 24 * 3600 * 1000000;  // of a clock in nanoseconds
+  return std::chrono::microseconds(idle > 0 ? std::min(idle, kMaxIdleMicroseconds)
+                                            : kDefaultIdleMicroseconds);
 }
 
 class TrackBackend final : public Backend {

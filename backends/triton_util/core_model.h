@@ -183,13 +183,13 @@ class CoreModel : public Model {
   void TraceItems(const JobType& job) const noexcept {
     RequestTrace trace(job.pending->request.handle());
     if (!trace.active()) return;
-    for (const Item& item : job.items.first(std::min(job.items.size(), kMostTracedItems))) {
+    for (const Item& item : job.items.first(std::min(job.items.size(), kMaxTracedItems))) {
       Trace(item, trace);
     }
   }
 
   // The server's work for an activity grows with the number of those before it.
-  static constexpr size_t kMostTracedItems = 16;
+  static constexpr size_t kMaxTracedItems = 16;
 
   bool tolerates_failed_items_ = false;
 };

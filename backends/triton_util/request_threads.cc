@@ -72,14 +72,15 @@ std::string DescribeRefusal(const Refusal& refusal) {
 
 void CostScale::Observe(double predicted_ms, double measured_ms) noexcept {
   constexpr double kKept = 0.98;
-  constexpr double kMostOff = 8;
+  constexpr double kMaxDeviation = 8;
   if (predicted_ == 0) {
     // The first request, which finds cold caches, does not decide alone.
     predicted_ = measured_ = predicted_ms;
   }
   const double expected = predicted_ms * value();
   predicted_ = kKept * predicted_ + predicted_ms;
-  measured_ = kKept * measured_ + std::clamp(measured_ms, expected / kMostOff, expected * kMostOff);
+  measured_ = kKept * measured_ +
+              std::clamp(measured_ms, expected / kMaxDeviation, expected * kMaxDeviation);
 }
 
 RequestThreads::RequestThreads(int count, Serve serve, std::optional<Admission> admission)
@@ -258,8 +259,8 @@ std::optional<CostQueue::Entry> RequestThreads::Next(Lane& lane, Worker& worker)
 
 void RequestThreads::YieldToBackground() {
   constexpr double kShare = 0.1;  // of a CPU
-  constexpr double kLeastMs = 2;
-  constexpr double kMostMs = 5;
+  constexpr double kMinPauseMs = 2;
+  constexpr double kMaxPauseMs = 5;
   double pause_ms = 0;
   {
     const std::scoped_lock lock(mutex_);
@@ -269,8 +270,8 @@ void RequestThreads::YieldToBackground() {
       const double share_ms = kShare * (NowMs() - each.start_ms);
       const double missing_ms = share_ms - (CpuMs(each.cpu_clock) - each.cpu_ms);
       // Where other processes take the CPUs, pauses are in vain.
-      if (missing_ms < kLeastMs || each.granted_ms > share_ms) continue;
-      pause_ms = std::min(missing_ms, kMostMs);
+      if (missing_ms < kMinPauseMs || each.granted_ms > share_ms) continue;
+      pause_ms = std::min(missing_ms, kMaxPauseMs);
       each.granted_ms += pause_ms;
       break;
     }

@@ -57,7 +57,7 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
   }
   DecodeFunction* decode = SelectDecoder(family, SelectImplementation(Stage::kBoxDecode));
   thread_local DecodeScratch scratch;
-  const TrimAtEnd trim(scratch);
+  const TrimOnExit trim(scratch);
   decode(params, inputs, scratch, candidates);
 }
 

@@ -183,8 +183,8 @@ std::string WriteNumber(double value) {
 std::string WriteBool(bool value) { return value ? "true" : "false"; }
 
 std::string DidYouMean(std::string_view given, EnumNames names) {
-  constexpr size_t kLongest = 40;  // of a name that somebody has typed
-  if (given.empty() || given.size() > kLongest) return {};
+  constexpr size_t kMaxLength = 40;  // of a misspelt name
+  if (given.empty() || given.size() > kMaxLength) return {};
   std::string lower(given);
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

@@ -44,12 +44,12 @@ void TrimScratch(std::vector<T>& scratch) {
 
 // Calls scratch.Trim() at the end of its block, also when that is an exception.
 template <typename Scratch>
-class TrimAtEnd {
+class TrimOnExit {
  public:
-  explicit TrimAtEnd(Scratch& scratch) noexcept : scratch_(scratch) {}
-  ~TrimAtEnd() { scratch_.Trim(); }
-  TrimAtEnd(const TrimAtEnd&) = delete;
-  TrimAtEnd& operator=(const TrimAtEnd&) = delete;
+  explicit TrimOnExit(Scratch& scratch) noexcept : scratch_(scratch) {}
+  ~TrimOnExit() { scratch_.Trim(); }
+  TrimOnExit(const TrimOnExit&) = delete;
+  TrimOnExit& operator=(const TrimOnExit&) = delete;
 
  private:
   Scratch& scratch_;

@@ -10,12 +10,12 @@ namespace {
 constexpr size_t kBytesPerStep = size_t{128} << 10;
 
 // Of all rows ahead, whatever the size of the image.
-constexpr size_t kMostBytes = size_t{2} << 20;
+constexpr size_t kMaxBytes = size_t{2} << 20;
 
 }  // namespace
 
 bool CoefficientQueue::IsWorthwhile(const SequentialDecoder& decoder) noexcept {
-  return kStepsAhead * decoder.coefficient_row_bytes() <= kMostBytes;
+  return kStepsAhead * decoder.coefficient_row_bytes() <= kMaxBytes;
 }
 
 CoefficientQueue::CoefficientQueue(SequentialDecoder& decoder, ReadAhead& ahead, int end_row)

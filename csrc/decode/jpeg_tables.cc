@@ -56,9 +56,9 @@ bool HuffmanCodes::IsValid(bool is_dc) const noexcept {
     code <<= 1;
   }
   if (total > symbols.size()) return false;
-  constexpr uint8_t kMostDcBits = 15;
+  constexpr uint8_t kMaxDcBits = 15;
   return !is_dc || std::ranges::all_of(std::span(symbols).first(total),
-                                       [](uint8_t bits) { return bits <= kMostDcBits; });
+                                       [](uint8_t bits) { return bits <= kMaxDcBits; });
 }
 
 bool ReadTables(uint8_t marker, ByteReader segment, JpegTables& tables) noexcept {

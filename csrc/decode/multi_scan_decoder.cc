@@ -47,7 +47,7 @@ class ScanOrder {
  private:
   static constexpr int8_t kNothing = -1;
   static constexpr int kLast = kBlockValues - 1;
-  static constexpr int kMostLow = 13;
+  static constexpr int kMaxLowBit = 13;
 
   static bool IsWhole(const ScanHeader& scan) {
     return scan.first == 0 && scan.last == kLast && scan.high == 0 && scan.low == 0;
@@ -56,7 +56,7 @@ class ScanOrder {
     const bool is_dc = scan.first == 0 && scan.last == 0;
     const bool is_ac = scan.first > 0 && scan.last >= scan.first && scan.last <= kLast &&
                        scan.component_count == 1;
-    return (is_dc || is_ac) && scan.low <= kMostLow &&
+    return (is_dc || is_ac) && scan.low <= kMaxLowBit &&
            (scan.high == 0 || scan.low == scan.high - 1);
   }
 

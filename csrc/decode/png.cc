@@ -20,8 +20,8 @@ using namespace std::string_view_literals;
 constexpr size_t kSignatureBytes = 8;
 constexpr size_t kIhdrBytes = 13;
 constexpr uint32_t kMaxSide = 0x7FFFFFFF;
-// A code of deflate's gives 258 bytes at most, and takes 2 bits or more.
-constexpr int64_t kMostInflated = 1032;
+// A deflate code yields at most 258 bytes, and takes at least 2 bits.
+constexpr int64_t kMaxInflationRatio = 1032;
 // What a chunk that libpng reads may take: the longest are 768 bytes of PLTE.
 constexpr png_alloc_size_t kMaxChunkBytes = 1 << 20;
 // How much image data libpng reads at once.
@@ -251,7 +251,7 @@ ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& lim
   header.height = static_cast<int>(ihdr.height);
   CheckSizeLimits(header.width, header.height, limits);
   const ChunkSummary chunks = ReadChunks(file);
-  const int64_t needed = ihdr.inflated_bytes() / kMostInflated;
+  const int64_t needed = ihdr.inflated_bytes() / kMaxInflationRatio;
   if (chunks.data_bytes < std::max<int64_t>(needed, 1)) {
     FailCorrupt("the PNG is cut short: ", ihdr.width, "x", ihdr.height, " pixels take at least ",
                 needed, " bytes of image data, ", chunks.data_bytes, " are there");

@@ -95,7 +95,7 @@ HWY_INLINE bool LoadInRange(const int16_t* coefficients, const int16_t* quantiza
                             Block& block) {
   const Coefficients d;
   constexpr int kBits = kDctFactorBits - kDctFirstPassBits;
-  constexpr int16_t kMostInColumn = ((INT16_MAX << kBits) - (1 << (kBits - 1))) / kMaxDctFactor;
+  constexpr int16_t kMaxInColumn = ((INT16_MAX << kBits) - (1 << (kBits - 1))) / kMaxDctFactor;
   auto beyond_15_bits = hn::Zero(d);
   auto in_column = hn::Zero(d);
   HWY_UNROLL(8)
@@ -108,7 +108,7 @@ HWY_INLINE bool LoadInRange(const int16_t* coefficients, const int16_t* quantiza
     in_column = hn::SaturatedAdd(in_column, hn::Abs(block.v[row]));
   }
   const auto outside =
-      hn::Or(hn::Ne(beyond_15_bits, hn::Zero(d)), hn::Gt(in_column, hn::Set(d, kMostInColumn)));
+      hn::Or(hn::Ne(beyond_15_bits, hn::Zero(d)), hn::Gt(in_column, hn::Set(d, kMaxInColumn)));
   return hn::AllFalse(d, outside);
 }
 

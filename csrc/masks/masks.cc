@@ -112,7 +112,7 @@ template <typename Write>
 void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detections,
                  const MaskPlan& plan, Implementation implementation, MaskScratch& scratch,
                  Write write) {
-  const TrimAtEnd trim(scratch);
+  const TrimOnExit trim(scratch);
   CheckImplementation(implementation);
   CheckLengths(prototypes, detections);
   const MaskAxes axes = MakeMaskAxes(prototypes, plan);

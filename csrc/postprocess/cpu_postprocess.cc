@@ -176,7 +176,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
   if (input.status != 0) return item;
   try {
     thread_local ItemScratch scratch;
-    const TrimAtEnd trim(scratch);
+    const TrimOnExit trim(scratch);
     if (IsClassification(params.head.family)) {
       ClassifyItem(params, input, output, scratch, item);
     } else {

@@ -9,7 +9,7 @@ namespace endcap {
 namespace {
 
 // 6/8 and 7/8 take as long as the whole size or longer, see "Inverse DCT" in docs/benchmarks.md.
-constexpr int kMostEighthsWorthIt = 5;
+constexpr int kMaxUsefulEighths = 5;
 
 // std::nearbyint rounds half to even, as Python's round does.
 int RoundHalfEven(double value) { return static_cast<int>(std::nearbyint(value)); }
@@ -96,7 +96,7 @@ int DecodedEighths(const PreprocessParams& params, const Placement& placement, i
                    int image_h) noexcept {
   constexpr int kWholeSize = 8;
   if (params.decode == DecodeMode::kExact) return kWholeSize;
-  for (int eighths = 1; eighths <= kMostEighthsWorthIt; ++eighths) {
+  for (int eighths = 1; eighths <= kMaxUsefulEighths; ++eighths) {
     const bool wide_enough = ScaledSize(image_w, eighths) >= placement.resized_w;
     const bool high_enough = ScaledSize(image_h, eighths) >= placement.resized_h;
     if (wide_enough && high_enough) return eighths;

@@ -79,7 +79,7 @@ class ByteTrack final : public TrackList<Track> {
 
   void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
-    const TrimAtEnd trim(scratch);
+    const TrimOnExit trim(scratch);
     ++frame_;
     Split(detections, scratch);
     Step(scratch);

@@ -200,7 +200,7 @@ class OcSort final : public TrackList<Track> {
 
   void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
-    const TrimAtEnd trim(scratch);
+    const TrimOnExit trim(scratch);
     ++frame_;
     // Frames before the first detection, and after the last track has ended, do not count.
     if (tracks_.empty() && detections.empty()) return;

@@ -60,7 +60,7 @@ class SideByteTrack final : public TrackList<Track> {
 
   void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
-    const TrimAtEnd trim(scratch);
+    const TrimOnExit trim(scratch);
     ++frame_;
     scratch.high.clear();
     scratch.low.clear();

@@ -58,7 +58,7 @@ void BindCuda(py::module_& module) {
   module.def("require_cuda", endcap::RequireCuda, py::arg("device_id"),
              py::call_guard<ReleasedGil>());
   module.def(
-      "cuda_device_of",
+      "find_cuda_device",
       [](StreamHandle pointer) { return endcap::FindCudaDevice(reinterpret_cast<void*>(pointer)); },
       py::arg("pointer"), py::call_guard<ReleasedGil>());
   module.def(

@@ -18,7 +18,7 @@ from endcap.errors import InvalidArgumentError
 _LEGACY_DEFAULT_STREAM = 1  # as DLPack writes it, where 0 is not allowed
 
 
-def device_of(source: Any) -> int | None:
+def find_device(source: Any) -> int | None:
     """Return the number of the CUDA device that an array lies on, None for host memory."""
     if isinstance(source, (np.ndarray, bytes, bytearray, memoryview)):
         return None
@@ -27,12 +27,12 @@ def device_of(source: Any) -> int | None:
         kind, number = describe()
         return int(number) if kind == DLPACK_CUDA else None
     interface = getattr(source, "__cuda_array_interface__", None)
-    return None if interface is None else _device_of_interface(interface)
+    return None if interface is None else _find_interface_device(interface)
 
 
 def refuse_cuda(source: Any, name: str) -> None:
     """Raise InvalidArgumentError for an array on a GPU, which the CPU cannot read in place."""
-    device_id = device_of(source)
+    device_id = find_device(source)
     if device_id is not None:
         raise InvalidArgumentError(
             f"{name} lies on cuda:{device_id}: give device='cuda:{device_id}', or copy it to the "
@@ -140,7 +140,7 @@ def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
     if interface.get("mask") is not None:
         raise InvalidArgumentError(f"{name} has a mask: give an array without one")
     if interface["data"][0] != 0:  # an array without elements may have no address
-        _require_device(_device_of_interface(interface), target, name)
+        _require_device(_find_interface_device(interface), target, name)
     strides = interface.get("strides")
     stream = interface.get("stream")
     if stream is not None:
@@ -156,12 +156,12 @@ def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
     )
 
 
-def _device_of_interface(interface: dict[str, Any]) -> int:
+def _find_interface_device(interface: dict[str, Any]) -> int:
     # The interface does not name the device: the driver knows it by the address.
     pointer = interface["data"][0]
     if pointer == 0:
         return 0
-    device_id = _core.cuda_device_of(pointer)
+    device_id = _core.find_cuda_device(pointer)
     if device_id < 0:
         raise InvalidArgumentError(
             f"an array has a __cuda_array_interface__ with the address {pointer:#x}, which is not "

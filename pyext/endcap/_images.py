@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._arrays import from_dlpack
-from endcap._cuda_input import borrow, device_of
+from endcap._cuda_input import borrow, find_device
 from endcap._device import Target
 from endcap.errors import InvalidArgumentError
 from endcap.yuv import YuvImage
@@ -150,12 +150,12 @@ def to_buffer(image: Image, limits: SizeLimits | None = None, target: Target | N
     if isinstance(image, YuvImage):
         planes = [
             _to_plane(plane, image, limits)
-            if target is None or device_of(plane) is None
+            if target is None or find_device(plane) is None
             else _borrow_plane(plane, target)
             for plane in image.planes
         ]
         return image.layout, planes, image.matrix, image.range
-    if target is None or limits is None or device_of(image) is None:
+    if target is None or limits is None or find_device(image) is None:
         return _to_image(image, limits)
     tensor = borrow(image, target, "an image")
     check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string))

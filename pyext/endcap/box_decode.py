@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._arrays import from_dlpack
-from endcap._cuda_input import borrow, device_of, refuse_cuda
+from endcap._cuda_input import borrow, find_device, refuse_cuda
 from endcap._device import Target
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import HeadParameters, list_parameters, to_parameters
@@ -97,7 +97,7 @@ def to_batched(head: Head, specs: Specs, target: Target | None = None) -> tuple[
         return [head[np.newaxis]], False  # the usual case
     arrays: list[Any] = [
         _to_array(part, name)
-        if target is None or device_of(part) is None
+        if target is None or find_device(part) is None
         else borrow(part, target, name)
         for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
     ]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._arrays import empty, to_array, to_class_ids
-from endcap._cuda_input import borrow, device_of, refuse_cuda, upload
+from endcap._cuda_input import borrow, find_device, refuse_cuda, upload
 from endcap._device import Target, cuda_device, cuda_target, refuse_stream
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError
@@ -156,7 +156,7 @@ def _run(
     *options: float | str,
 ) -> Any:
     """Suppress boxes of 4 or 5 columns on the given device, or where the boxes lie."""
-    device_id = device_of(boxes) if device is None else cuda_device(device)
+    device_id = find_device(boxes) if device is None else cuda_device(device)
     if device_id is None:
         refuse_stream(stream)
         return on_host(*_host_boxes(boxes, scores, class_ids, columns), *options)
@@ -192,7 +192,7 @@ def rotated_iou(
 
 
 def _to_boxes(boxes: Array, name: str) -> npt.NDArray[np.float32]:
-    device_id = device_of(boxes)
+    device_id = find_device(boxes)
     if device_id is not None:
         raise InvalidArgumentError(
             f"{name} lies on cuda:{device_id}, and these IoUs are the CPU's: copy it to the host"
@@ -290,7 +290,7 @@ def _to_scores(scores: Array) -> npt.NDArray[np.float32]:
 
 def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
     values = _detach(values)
-    if device_of(values) is not None:
+    if find_device(values) is not None:
         tensor = borrow(values, target, name)
         if tensor.type_string == "<f4" and tensor.contiguous:
             return tensor
@@ -301,7 +301,7 @@ def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
 
 def _to_cuda_classes(class_ids: Array, count: int, target: Target) -> _core.CudaTensor:
     class_ids = _detach(class_ids)
-    if device_of(class_ids) is not None:
+    if find_device(class_ids) is not None:
         tensor = borrow(class_ids, target, "class_ids")
         if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
             return tensor

@@ -286,7 +286,7 @@ def _cuda_geometry(
 ) -> npt.NDArray[np.float32] | _core.CudaTensor | None:
     if geometry is None:
         return None
-    if _cuda_input.device_of(geometry) is None:
+    if _cuda_input.find_device(geometry) is None:
         return _checked_rows(geometry, np.float32, (count, 8), "geometry")
     tensor = _cuda_input.borrow(geometry, target, "geometry")
     if tensor.type_string != "<f4" or tensor.shape not in ([count, 8], [8] if count == 1 else []):

@@ -302,7 +302,7 @@ def _cuda_output(out: Any, shape: Shape, dtype: np.dtype[Any], target: Target) -
     """
     if out is None:
         return _cuda_input.empty(shape, dtype, target)
-    if _cuda_input.device_of(out) is None:
+    if _cuda_input.find_device(out) is None:
         raise InvalidArgumentError(
             f"out is a {type(out).__name__} in host memory: give an array on "
             f"cuda:{target.device_id}"

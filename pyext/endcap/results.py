@@ -72,7 +72,7 @@ _IMAGE_OUTPUTS = {"num_detections", "status"}
 
 
 def why_no_task(outputs: Collection[str]) -> str:
-    """Return what keeps clients from using a model for which `task_of` returns None."""
+    """Return what keeps clients from using a model for which `find_task` returns None."""
     task = Task.detection if "detection_boxes" in outputs else Task.classification
     if not set(outputs) & set(task.required):
         return f"its outputs are {', '.join(sorted(outputs))}"
@@ -80,7 +80,7 @@ def why_no_task(outputs: Collection[str]) -> str:
     return f"of the outputs of {task.value} it lacks {', '.join(lacking)}"
 
 
-def task_of(
+def find_task(
     outputs: Collection[str], *, decoupled: bool = False, best_classes: bool = False
 ) -> Task | None:
     """Return the task of a model with these outputs, None for one that clients cannot use.

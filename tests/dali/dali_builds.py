@@ -46,7 +46,7 @@ def start_python(code: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def response_of(process: subprocess.Popen[str]) -> str:
+def read_response(process: subprocess.Popen[str]) -> str:
     """What a process prints; it must end well."""
     response, error = process.communicate(timeout=120)
     assert process.returncode == 0, error

@@ -48,7 +48,7 @@ def feed(pipeline: Pipeline, inputs: dict[str, Samples]) -> list[Any]:
     return list(pipeline.run())
 
 
-def samples_of(output: Any) -> Samples:
+def to_samples(output: Any) -> Samples:
     return [np.array(output.at(i)) for i in range(len(output))]
 
 
@@ -56,7 +56,7 @@ def run(graph: Graph, inputs: dict[str, Samples], **options: Any) -> list[Sample
     """One iteration of a new pipeline: samples by output."""
     batch_size = options.pop("batch_size", len(next(iter(inputs.values()))))
     pipeline = build(graph, list(inputs), batch_size, **options)
-    return [samples_of(output) for output in feed(pipeline, inputs)]
+    return [to_samples(output) for output in feed(pipeline, inputs)]
 
 
 def run_files(files: Sequence[bytes], *, options: Any = None, **parameters: Any) -> list[Samples]:

@@ -17,7 +17,7 @@ from endcap.dali.building import build_from, copy_with_neighbours, find_compiler
 from endcap.dali.built_for import cached_library
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME, find_sources
 from tests.dali.dali_builds import (
-    response_of,
+    read_response,
     start_build,
     start_python,
     write_compiler,
@@ -121,7 +121,7 @@ def test_code_that_does_not_compile_leaves_what_the_compiler_said(
 
 
 def test_two_processes_build_one_library(sources: Path) -> None:
-    responses = [response_of(process) for process in [start_build(sources), start_build(sources)]]
+    responses = [read_response(process) for process in [start_build(sources), start_build(sources)]]
     paths, cached = zip(*(response.split() for response in responses), strict=True)
     assert paths[0] == paths[1]
     assert sorted(cached) == ["False", "True"]
@@ -158,7 +158,7 @@ endcap.dali.load(sys.argv[1])
 lines = open("/proc/self/maps").read().splitlines()
 print(*{line.split()[-1] for line in lines if "libendcap_" in line})
 """
-    mapped = response_of(start_python(code, moved / LIBRARY_NAME)).split()
+    mapped = read_response(start_python(code, moved / LIBRARY_NAME)).split()
     assert {str(moved / LIBRARY_NAME), str(moved / CORE_NAME)} <= set(mapped)
     assert not (moved / "libendcap_jpeg.so").is_symlink()
 
@@ -242,7 +242,7 @@ try:
 except endcap.dali.DaliError as error:
     print(error)
 """
-    said = response_of(start_python(code))
+    said = read_response(start_python(code))
     assert re.fullmatch(
         r"DALI is not installed; install it with `pip install .* 'nvidia-dali-cuda130>=2.0'`", said
     )

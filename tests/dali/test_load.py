@@ -12,7 +12,7 @@ import endcap.dali
 from endcap.dali import DaliError
 from endcap.dali.building import find_compiler
 from endcap.dali.installation import CORE_NAME, LIBRARY_NAME
-from tests.dali.dali_builds import response_of, start_python
+from tests.dali.dali_builds import read_response, start_python
 
 # Each argument is a library, or "" for the one that `load` finds; prints what it loads, or why not.
 LOAD = """
@@ -28,7 +28,7 @@ for library in sys.argv[1:]:
 
 def loaded(*libraries: object, before: str = "") -> list[str]:
     """What a new process says of these libraries, one after the other."""
-    return response_of(start_python(before + LOAD, *libraries)).splitlines()
+    return read_response(start_python(before + LOAD, *libraries)).splitlines()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ with ThreadPoolExecutor(8) as threads:
     paths = {each.result() for each in [threads.submit(endcap.dali.load) for _ in range(8)]}
 print(before, hasattr(fn.endcap, "preprocess"), *paths)
 """
-    assert response_of(start_python(code)).split() == ["False", "True", str(dali_operators)]
+    assert read_response(start_python(code)).split() == ["False", "True", str(dali_operators)]
 
 
 def test_what_dali_has_loaded_is_taken(dali_operators: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from nvidia.dali import fn, types
 
 import endcap
-from tests.dali.dali_runs import as_bytes, build, feed, run, run_files, samples_of
+from tests.dali.dali_runs import as_bytes, build, feed, run, run_files, to_samples
 from tests.support import jpegs
 
 SIDES = [(96, 128), (301, 200), (64, 64), (333, 517), (480, 90), (75, 130)]
@@ -64,16 +64,16 @@ def test_every_dtype_and_layout(dtype: str, layout: str) -> None:
 
 @pytest.mark.parametrize(("layout", "name"), [("nchw", "CHW"), ("nhwc", "HWC")])
 def test_images_carry_their_layout(layout: str, name: str) -> None:
-    def outputs_of(**fields: Any) -> Any:
+    def run_layout(**fields: Any) -> Any:
         graph = lambda encoded: fn.endcap.preprocess(encoded, layout=layout, **fields)  # noqa: E731
         return feed(build(graph, ["encoded"], 1), {"encoded": ENCODED[:1]})
 
     for size in (64, 3, 1):  # also where the side is a number of channels
-        images, geometry, status = outputs_of(size=size)
+        images, geometry, status = run_layout(size=size)
         assert images.layout() == name
         assert images.shape()[0] == ((3, size, size) if name == "CHW" else (size, size, 3))
         assert geometry.layout() == status.layout() == ""
-    assert outputs_of(size=8, rois=[0, 0, 9, 9])[0].layout() == f"N{name}"
+    assert run_layout(size=8, rois=[0, 0, 9, 9])[0].layout() == f"N{name}"
 
 
 def test_what_dali_knows_of_a_source_stays_with_the_sample(tmp_path: Any) -> None:
@@ -85,7 +85,7 @@ def test_what_dali_knows_of_a_source_stays_with_the_sample(tmp_path: Any) -> Non
         images, _, _ = fn.endcap.preprocess(encoded, size=32)
         return fn.get_property(images, key="source_info")
 
-    [[told]] = [samples_of(output) for output in feed(build(graph, [], 1), {})]
+    [[told]] = [to_samples(output) for output in feed(build(graph, [], 1), {})]
     assert bytes(told) == str(path).encode()
 
 
@@ -95,7 +95,7 @@ def test_batches_of_other_sizes_and_bad_files() -> None:
     for files in (FILES[:1], [b"", b"x"], FILES, [FILES[0], b"no image", FILES[1]], FILES[:3]):
         outputs = feed(pipeline, {"encoded": [as_bytes(file) for file in files]})
         wanted = endcap.preprocess(files, size=64, on_error="blank")
-        expect_equal([samples_of(output) for output in outputs], wanted)
+        expect_equal([to_samples(output) for output in outputs], wanted)
     with pytest.raises(RuntimeError, match="corrupt_image: image index 1 of 3: "):
         run_files([FILES[0], b"no image", FILES[1]], size=64, on_error="error")
 
@@ -128,7 +128,7 @@ def test_one_number_for_both_sides_and_dalis_own_arithmetic() -> None:
         shape = fn.peek_image_shape(encoded)
         return fn.endcap.preprocess(encoded, size=fn.cast(shape[:2] // 2, dtype=types.INT32))
 
-    images = samples_of(feed(build(graph, ["encoded"], 2), {"encoded": ENCODED[:2]})[0])
+    images = to_samples(feed(build(graph, ["encoded"], 2), {"encoded": ENCODED[:2]})[0])
     assert [i.shape[1:] for i in images] == [(48, 64), (150, 100)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from nvidia.dali import fn, types
 
 import endcap
-from tests.dali.dali_runs import as_bytes, build, feed, run, samples_of
+from tests.dali.dali_runs import as_bytes, build, feed, run, to_samples
 from tests.support import jpegs
 
 SIDES = [(96, 128), (301, 200), (1, 1), (64, 64), (33, 517)]
@@ -102,4 +102,4 @@ def test_a_batch_with_a_known_layout() -> None:
     images, _, _ = feed(build(graph, [], 5), {"images": PHOTOS})
     assert images.layout() == "CHW"
     wanted = [endcap.preprocess(picture, size=16).images[0] for picture in PHOTOS]
-    np.testing.assert_array_equal(np.stack(samples_of(images)), np.stack(wanted))
+    np.testing.assert_array_equal(np.stack(to_samples(images)), np.stack(wanted))

@@ -13,7 +13,7 @@ import pytest
 from nvidia.dali import Pipeline, fn, pipeline_def, types
 
 import endcap
-from tests.dali.dali_runs import as_bytes, build, feed, samples_of
+from tests.dali.dali_runs import as_bytes, build, feed, to_samples
 from tests.support import jpegs, sample_heads
 from tests.support.tolerances import DALI_GROWTH_MIB
 
@@ -51,7 +51,7 @@ def test_samples_behind_a_condition(chosen: list[int]) -> None:
     pipeline.build()
     wanted = [np.array(i in chosen) for i in range(4)]
     inputs = {**FOUR, "pixels": PHOTOS, "head": HEADS, "wanted": wanted}
-    images, resized, count, kept = (samples_of(o) for o in feed(pipeline, inputs))
+    images, resized, count, kept = (to_samples(o) for o in feed(pipeline, inputs))
     for i in range(4):
         if i not in chosen:
             assert not images[i].any()
@@ -83,7 +83,7 @@ def test_batches_that_are_made_ahead() -> None:
         pipeline.set_outputs(*fn.endcap.preprocess(encoded, size=size))
     pipeline.build()
     for batch in range(10):
-        for i, image in enumerate(samples_of(pipeline.run()[0])):
+        for i, image in enumerate(to_samples(pipeline.run()[0])):
             place = batch * 3 + i
             wanted = endcap.preprocess(FILES[place % len(FILES)], size=(16 + place, 32))
             np.testing.assert_array_equal(image, wanted.images[0])
@@ -114,7 +114,7 @@ def test_a_pipeline_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     resumed = reading(tmp_path, checkpoint=pipeline.checkpoint())
     for _ in range(3):
         for one, other in zip(pipeline.run(), resumed.run(), strict=True):
-            for sample, again in zip(samples_of(one), samples_of(other), strict=True):
+            for sample, again in zip(to_samples(one), to_samples(other), strict=True):
                 np.testing.assert_array_equal(sample, again)
 
 
@@ -171,7 +171,7 @@ np.savez(f"{folder}/outputs.npz", *flat)
 
 def test_another_process_reads_a_serialised_pipeline(tmp_path: Path) -> None:
     pipeline = build(everything, list(INPUTS), 3)
-    wanted = [sample for output in feed(pipeline, INPUTS) for sample in samples_of(output)]
+    wanted = [sample for output in feed(pipeline, INPUTS) for sample in to_samples(output)]
     assert len(wanted) == 3 * 12
     (tmp_path / "pipeline").write_bytes(pipeline.serialize())
     arrays = {f"{name}{i}": a for name, samples in INPUTS.items() for i, a in enumerate(samples)}
@@ -191,7 +191,7 @@ def resident_mib() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def batch_of(seed: int) -> dict[str, Any]:
+def make_batch(seed: int) -> dict[str, Any]:
     """Good files and two bad ones; another mixture for each seed."""
     random = np.random.default_rng(seed)
     sides = [[int(side) for side in random.integers(16, 90, 2)] for _ in range(6)]
@@ -206,7 +206,7 @@ def batch_of(seed: int) -> dict[str, Any]:
     }
 
 
-BATCHES = [batch_of(seed) for seed in range(12)]
+BATCHES = [make_batch(seed) for seed in range(12)]
 
 
 def whole(encoded: Any, head: Any, size: Any) -> Any:
@@ -224,7 +224,7 @@ def test_a_thousand_batches_leave_no_memory_behind() -> None:
     def run(count: int) -> None:
         for i in range(count):
             outputs = feed(pipeline, BATCHES[i % len(BATCHES)])
-            assert [int(s[0]) for s in samples_of(outputs[0])] == [0] * 6 + [1, 1]
+            assert [int(s[0]) for s in to_samples(outputs[0])] == [0] * 6 + [1, 1]
 
     run(100)
     before = resident_mib()

@@ -16,7 +16,7 @@ from endcap.dali import (
     detection_preprocess,
 )
 from endcap.errors import InvalidArgumentError, Status
-from tests.dali.dali_runs import feed, samples_of
+from tests.dali.dali_runs import feed, to_samples
 from tests.support import jpegs
 from tests.support.sample_heads import yolov8_head
 
@@ -34,7 +34,7 @@ def photos() -> list[bytes]:
 
 def run_fed(pipeline: Any, **inputs: Any) -> list[Arrays]:
     pipeline.build()
-    return [samples_of(output) for output in feed(pipeline, inputs)]
+    return [to_samples(output) for output in feed(pipeline, inputs)]
 
 
 def run_photos(photos: list[bytes], **arguments: Any) -> list[Arrays]:
@@ -56,7 +56,7 @@ def test_files_are_read(tmp_path: Path, photos: list[bytes]) -> None:
         path.write_bytes(photo)
     pipeline = detection_preprocess(paths, size=64, batch_size=3, **ON_CPU)
     pipeline.build()
-    images = samples_of(pipeline.run()[0])
+    images = to_samples(pipeline.run()[0])
     fed, *_ = run_photos(photos[:3], size=64)
     np.testing.assert_array_equal(images, fed)
     assert pipeline.epoch_size("files") == 3

@@ -48,14 +48,14 @@ OTHER_HERE = {
 LISTS = {"size", "input_size", "prototype_size", "classes"}
 
 
-def schema_of(operator: str) -> Any:
+def get_schema(operator: str) -> Any:
     return backend.GetSchema(operator)
 
 
 def own_arguments(operator: str) -> set[str]:
     """The arguments that not every operator of DALI has."""
-    common = set(schema_of("endcap__Nms").GetArgumentNames()) - EXTRA["endcap__Nms"]
-    return set(schema_of(operator).GetArgumentNames()) - common
+    common = set(get_schema("endcap__Nms").GetArgumentNames()) - EXTRA["endcap__Nms"]
+    return set(get_schema(operator).GetArgumentNames()) - common
 
 
 def type_for(name: str, allowed: str) -> Any:
@@ -80,7 +80,7 @@ def test_arguments_are_the_parameters(operator: str) -> None:
     assert own_arguments(operator) == parameters - LEFT_OUT[operator] | EXTRA[operator]
     assert LEFT_OUT[operator] <= parameters
     assert not EXTRA[operator] & parameters
-    schema = schema_of(operator)
+    schema = get_schema(operator)
     of_samples = {n for n in own_arguments(operator) if schema.IsTensorArgument(n)}
     required = {n for n in own_arguments(operator) if not schema.IsArgumentOptional(n)}
     if operator == "endcap__Postprocess":
@@ -91,7 +91,7 @@ def test_arguments_are_the_parameters(operator: str) -> None:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_types_and_words_are_the_table_s(operator: str) -> None:
-    schema = schema_of(operator)
+    schema = get_schema(operator)
     for row in TABLES[operator]:
         if row.name in LEFT_OUT[operator]:
             continue

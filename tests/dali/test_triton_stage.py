@@ -14,7 +14,7 @@ from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.installation import gpu_count
 from endcap.triton.stage_settings import StageSettings, preprocess_settings
 from tests.support import jpegs
-from tests.support.server_requests import StubRequest, responses_of
+from tests.support.server_requests import StubRequest, run_stage
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 CUT = FILES[3][:700]
@@ -65,7 +65,7 @@ def test_requests_of_a_batch(parameters: dict[str, object], target: Target | Non
         requests.append(request(FILES[0], CUT, b""))
     dali, python = PreprocessDaliStage(given, target), PreprocessStage(given, target)
     for _ in range(2):  # the second run goes where the first one's results were
-        assert_same(responses_of(dali, requests), responses_of(python, requests))
+        assert_same(run_stage(dali, requests), run_stage(python, requests))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -76,7 +76,7 @@ def test_a_bad_image_fails_its_own_request(target: Target | None) -> None:
     rows = stage.finish(jobs[0])["images"]
     images = rows if isinstance(rows, np.ndarray) else rows.to_numpy()
     alone = PreprocessDaliStage(settings(size=64), target)
-    assert_same([{"images": images}], responses_of(alone, [request(FILES[0], wanted=("images",))]))
+    assert_same([{"images": images}], run_stage(alone, [request(FILES[0], wanted=("images",))]))
     with pytest.raises(endcap.CorruptImageError, match=r"^image index 1 of 2: the JPEG is cut"):
         stage.finish(jobs[1])
 
@@ -84,10 +84,10 @@ def test_a_bad_image_fails_its_own_request(target: Target | None) -> None:
 def test_images_without_a_batch_dimension() -> None:
     stage = PreprocessDaliStage(settings(0, size=64), None)
     tensors = {"encoded": np.array([FILES[0]], np.object_)}
-    (response,) = responses_of(stage, [StubRequest(tensors, IMAGES)])
+    (response,) = run_stage(stage, [StubRequest(tensors, IMAGES)])
     assert_same(
         [response],
-        responses_of(PreprocessStage(settings(0, size=64), None), [StubRequest(tensors, IMAGES)]),
+        run_stage(PreprocessStage(settings(0, size=64), None), [StubRequest(tensors, IMAGES)]),
     )
     assert response["images"].shape == (3, 64, 64)
 

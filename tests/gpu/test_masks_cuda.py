@@ -23,7 +23,7 @@ GEOMETRIES[1] = (0.25, 0.3, 0.0, 40.5, 2560.0, 1700.0, 1.0, 0.0)
 GEOMETRIES[2] = (4.0, 4.0, 0.0, 4.0, 160.0, 150.0, 1.0, 0.0)
 
 
-def fields_of(resolution: str, **more: object) -> dict[str, Any]:
+def mask_fields(resolution: str, **more: object) -> dict[str, Any]:
     return {
         **{"head": "yolov8_seg", "num_classes": 3, "mask_coefficients": 8, "max_detections": 30},
         **{"prototype_size": "152,160", "input_size": "608,640", "mask_resolution": resolution},
@@ -41,7 +41,7 @@ def images(count: int = 3, size: tuple[int, int] = (152, 160)) -> dict[str, np.n
 def test_masks(resolution: str, dtype: type[np.floating[Any]]) -> None:
     tensors = {name: array.astype(dtype) for name, array in images().items()}
     packs = resolution != "source"
-    detections = both(tensors, GEOMETRIES, **fields_of(resolution, packed_masks=packs))
+    detections = both(tensors, GEOMETRIES, **mask_fields(resolution, packed_masks=packs))
     assert detections.rle is not None
     assert all(len(rle) == 30 for rle in detections.rle)
     assert max(len(mask) for rle in detections.rle for mask in rle) > 100
@@ -53,13 +53,13 @@ def test_masks(resolution: str, dtype: type[np.floating[Any]]) -> None:
 @pytest.mark.parametrize("size", [(300, 640), (607, 3), (96, 700)])
 def test_prototypes_larger_than_the_input(size: tuple[int, int]) -> None:
     """A tile lies above more prototype pixels than shared memory has room for."""
-    fields = fields_of("input", prototype_size=size, input_size=(64, 200), packed_masks=True)
+    fields = mask_fields("input", prototype_size=size, input_size=(64, 200), packed_masks=True)
     both(images(2, size=size), **fields)
 
 
 def test_more_rle_than_an_engine_has_seen() -> None:
     """Its memory grows, and is enough for what came before."""
-    fields = fields_of("source", prototype_size="304,320", score_threshold=0.01)
+    fields = mask_fields("source", prototype_size="304,320", score_threshold=0.01)
     postprocessor = endcap.Postprocessor(**fields, device="cuda")
     reference = endcap.Postprocessor(**fields)
     tensors = images(2, size=(304, 320))
@@ -74,7 +74,7 @@ def test_more_rle_than_an_engine_has_seen() -> None:
 
 def test_a_bad_image_among_others() -> None:
     tensors = images()
-    fields = fields_of("input", packed_masks=True)
+    fields = mask_fields("input", packed_masks=True)
     good = endcap.Postprocessor(**fields)(tensors)
     tensors["protos"][1] = np.nan
     postprocessor = endcap.Postprocessor(**fields, device="cuda")
@@ -90,7 +90,7 @@ def test_a_bad_image_among_others() -> None:
 
 
 def test_enqueue_makes_no_rle() -> None:
-    enqueued = endcap.Postprocessor(**fields_of("source"), device="cuda").enqueue(
+    enqueued = endcap.Postprocessor(**mask_fields("source"), device="cuda").enqueue(
         images(), GEOMETRIES
     )
     assert enqueued.to_numpy().mask_size.tolist() == [[1000, 1200], [1700, 2560], [150, 160]]
@@ -119,7 +119,7 @@ def test_an_image_that_finds_no_room_touches_no_other(
         )
         assert "1 passed" in done.stdout, done.stdout + done.stderr
         return
-    fields = fields_of("input", prototype_size="608,640", max_detections=60)
+    fields = mask_fields("input", prototype_size="608,640", max_detections=60)
     images = [seg_outputs(seed, anchors=900, num_classes=3, size=(608, 640)) for seed in (1, 2, 3)]
     random = np.random.default_rng(2)
     images[1]["head"][:2] = random.uniform(0, 3000, (2, 900))  # boxes of the whole picture

@@ -17,7 +17,7 @@ from endcap.triton.stage_settings import StageSettings, postprocess_settings, pr
 from tests.support import jpegs
 from tests.support.cuda_inputs import ByDlpack, on_gpu
 from tests.support.sample_heads import seg_outputs, yolov8_head
-from tests.support.server_requests import StubRequest, responses_of
+from tests.support.server_requests import StubRequest, run_stage
 
 GPU = Target(0)
 FILES = [jpegs.photo_jpeg(40 + 9 * i, 90 - 7 * i, seed=i) for i in range(4)]
@@ -54,9 +54,9 @@ def assert_same(actual: list[dict[str, Any]], expected: list[dict[str, Any]]) ->
 def test_images_of_several_requests(wanted: tuple[str, ...]) -> None:
     settings = preprocess_settings(config(8, size=32))
     requests = [StubRequest({"encoded": encoded(*part)}, wanted) for part in (FILES[:3], FILES[3:])]
-    responses = responses_of(PreprocessStage(settings, GPU), requests)
+    responses = run_stage(PreprocessStage(settings, GPU), requests)
     assert [len(response[wanted[0]]) for response in responses] == [3, 1]
-    assert_same(responses, responses_of(PreprocessStage(settings, None), requests))
+    assert_same(responses, run_stage(PreprocessStage(settings, None), requests))
 
 
 def test_images_stay_on_the_gpu_and_the_rest_does_not() -> None:
@@ -76,8 +76,8 @@ def test_bytes_on_the_gpu_are_brought_to_the_host() -> None:
     on_host = StubRequest({"encoded": file}, IMAGES)
     on_device = StubRequest({"encoded": ByDlpack(file)}, IMAGES)
     for target in (GPU, None):
-        responses = responses_of(PreprocessStage(settings, target), [on_device])
-        assert_same(responses, responses_of(PreprocessStage(settings, None), [on_host]))
+        responses = run_stage(PreprocessStage(settings, target), [on_device])
+        assert_same(responses, run_stage(PreprocessStage(settings, None), [on_host]))
 
 
 def test_one_bad_image_fails_its_request() -> None:
@@ -100,14 +100,14 @@ def test_heads_wherever_they_lie(hold: Any) -> None:
         {name: array if name == "status" else hold(array) for name, array in each.items()}
         for each in (host, other)
     ]
-    expected = responses_of(
+    expected = run_stage(
         PostprocessStage(yolov8(), None),
         [StubRequest(host, DETECTIONS), StubRequest(other, ["detection_boxes"])],
     )
     assert expected[0]["num_detections"][0, 0] > 0
     for target in (GPU, None):
         requests = [StubRequest(held[0], DETECTIONS), StubRequest(held[1], ["detection_boxes"])]
-        assert_same(responses_of(PostprocessStage(yolov8(), target), requests), expected)
+        assert_same(run_stage(PostprocessStage(yolov8(), target), requests), expected)
 
 
 def test_detections_stay_on_the_gpu() -> None:
@@ -124,7 +124,7 @@ def test_labels_of_ids_on_the_gpu(tmp_path: Path) -> None:
     given = config(8, head="classification", num_classes=3, top_k=2, labels_file="l.txt")
     stage = PostprocessStage(postprocess_settings(given, tmp_path), GPU)
     logits = ByDlpack(np.float32([[0, 5, 1]]))
-    (response,) = responses_of(stage, [StubRequest({"logits": logits}, ["class_labels"])])
+    (response,) = run_stage(stage, [StubRequest({"logits": logits}, ["class_labels"])])
     assert response["class_labels"].tolist() == [[b"dog", b"bird"]]
 
 
@@ -138,10 +138,10 @@ def test_masks_in_both_forms() -> None:
         StubRequest(tensors, ["num_detections", "mask_size", "detection_masks"]),
         StubRequest(tensors, ["detection_rle"]),
     ]
-    expected = responses_of(PostprocessStage(settings, None), requests)
+    expected = run_stage(PostprocessStage(settings, None), requests)
     assert expected[0]["detection_masks"].any()
     assert max(len(mask) for mask in expected[1]["detection_rle"][0]) > 20
-    assert_same(responses_of(PostprocessStage(settings, GPU), requests), expected)
+    assert_same(run_stage(PostprocessStage(settings, GPU), requests), expected)
 
 
 def test_the_instance_says_where_it_works() -> None:

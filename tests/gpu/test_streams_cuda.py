@@ -78,7 +78,7 @@ def test_an_array_of_another_device_is_refused_on_a_fresh_thread() -> None:
     tensor = endcap.CudaArray(_core.CudaTensor.upload(PIXELS, 1, 0, None))
     interface = tensor.__cuda_array_interface__
     array = type("Array", (), {"__cuda_array_interface__": interface})()
-    assert on_fresh_thread(lambda: _core.cuda_device_of(interface["data"][0])) == 1
+    assert on_fresh_thread(lambda: _core.find_cuda_device(interface["data"][0])) == 1
     preprocessor = endcap.Preprocessor(size=32, device="cuda:0")
     with pytest.raises(endcap.InvalidArgumentError, match="lies on cuda:1"):
         on_fresh_thread(lambda: preprocessor(array))

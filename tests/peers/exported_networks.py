@@ -282,7 +282,7 @@ def _documented() -> Iterator[Export]:
 EXPORTS = [*_torchvision(), *_ultralytics(), *_transformers(), *_timm(), *_documented()]
 
 
-def result_of(each: Export, folder: Path) -> dict[str, str]:
+def export_and_init(each: Export, folder: Path) -> dict[str, str]:
     """Export a network and return what `endcap init` makes of it.
 
     Raises:
@@ -325,7 +325,7 @@ def main(*wanted: str) -> None:
         rows.pop((each.network, each.exporter), None)
         with tempfile.TemporaryDirectory(prefix="endcap-") as folder:
             try:
-                rows[each.network, each.exporter] = result_of(each, Path(folder))
+                rows[each.network, each.exporter] = export_and_init(each, Path(folder))
             except Exception as error:
                 print(f"{each.name}: {error}", file=sys.stderr)
     keys = [(each.network, each.exporter) for each in EXPORTS]

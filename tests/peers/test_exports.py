@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.exported_networks import EXPORTS, RESULTS, Export, result_of
+from tests.peers.exported_networks import EXPORTS, RESULTS, Export, export_and_init
 from tests.peers.exporting import SERVER_PYTHON, WITHOUT_SERVER
 
 pytestmark = pytest.mark.skipif(SERVER_PYTHON is None, reason=WITHOUT_SERVER)
@@ -22,4 +22,4 @@ def test_the_results_are_of_these_networks() -> None:
 @pytest.mark.parametrize("each", EXPORTS, ids=lambda each: each.name)
 def test_what_init_makes_of_an_export(each: Export, tmp_path: Path) -> None:
     rows = json.loads(RESULTS.read_text())["exports"]
-    assert result_of(each, tmp_path) in rows
+    assert export_and_init(each, tmp_path) in rows

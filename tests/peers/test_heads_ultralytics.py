@@ -32,7 +32,7 @@ SOURCES = [(480, 640), (427, 641), (1080, 1920), (333, 2000)]
 ANCHORS = 900
 
 
-def geometry_of(source: tuple[int, int]) -> np.ndarray:
+def letterbox_geometry(source: tuple[int, int]) -> np.ndarray:
     return endcap.preprocess(np.zeros((*source, 3), np.uint8), size=INPUT).geometry[0]
 
 
@@ -72,7 +72,7 @@ def test_pose(source: tuple[int, int], shape: tuple[int, int]) -> None:
     expected = ops.scale_coords(INPUT, rows[:, 6:].view(len(rows), *shape).clone(), source)
     actual = endcap.Postprocessor(
         "yolov8_pose", num_classes=2, num_keypoints=shape[0], keypoint_values=shape[1]
-    )(head, geometry_of(source))[0]
+    )(head, letterbox_geometry(source))[0]
     assert_rows(actual, rows, boxes)
     assert actual.keypoints is not None
     np.testing.assert_allclose(
@@ -110,7 +110,7 @@ def test_seg(source: tuple[int, int], resolution: str) -> None:
         masks = ops.process_mask(protos, rows[:, 6:], rows[:, :4], INPUT, upsample=upsample)
     actual = endcap.Postprocessor(
         "yolov8_seg", num_classes=3, max_detections=40, mask_resolution=resolution
-    )(head, geometry_of(source))[0]
+    )(head, letterbox_geometry(source))[0]
     assert_rows(actual, rows, boxes)
     ours, theirs = actual.masks, masks.numpy().astype(bool)
     assert ours.shape == theirs.shape

@@ -31,7 +31,7 @@ COMMON = {
 IMAGE: Mapping[str, Shape] = {"images": ["batch", 3, 64, 64]}
 
 
-def plan_of(network: Network | Finished, folder: Path, **options: object) -> Plan:
+def plan_network(network: Network | Finished, folder: Path, **options: object) -> Plan:
     """What init decides about a network."""
     model = network.write(folder / "model.onnx")
     return make_plan(model, InitOptions(**options), folder)  # type: ignore[arg-type]

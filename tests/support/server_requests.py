@@ -47,7 +47,7 @@ class StubRequest:
         return self._wanted
 
 
-def responses_of(stage: Any, requests: Sequence[StubRequest]) -> list[dict[str, Any]]:
+def run_stage(stage: Any, requests: Sequence[StubRequest]) -> list[dict[str, Any]]:
     """The results of all requests from one run of a stage, in host memory."""
     jobs = [stage.prepare(request) for request in requests]
     stage.run(jobs)

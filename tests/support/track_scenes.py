@@ -60,7 +60,7 @@ class _Object:
         return np.concatenate([centre - half, centre + half])
 
 
-def detections_of(frame: Frame) -> endcap.ImageDetections:
+def to_detections(frame: Frame) -> endcap.ImageDetections:
     """Return the detections of a frame as the library has them."""
     return endcap.ImageDetections(
         boxes=frame.boxes,
@@ -74,7 +74,7 @@ def track(scene: list[Frame], tracker: endcap.Tracker) -> list[list[int]]:
     """Return the ids that a tracker gives to the detections of each frame."""
     ids = []
     for frame in scene:
-        tracked = tracker(detections_of(frame))
+        tracked = tracker(to_detections(frame))
         assert tracked.track_ids is not None
         ids.append(tracked.track_ids.tolist())
     return ids

@@ -145,14 +145,14 @@ def _converted(frame: Any, stream: Any) -> Any:
     )
 
 
-def times_of(path: Path) -> list[float]:
+def read_times(path: Path) -> list[float]:
     """The times of a file's frames."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         return [float(frame.pts * frame.time_base) for frame in container.decode(stream)]
 
 
-def pictures_of(path: Path) -> list[Pixels]:
+def read_pictures(path: Path) -> list[Pixels]:
     """The frames of a file, RGB."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]

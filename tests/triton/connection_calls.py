@@ -27,7 +27,7 @@ KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
 _TYPES = {"float32": "FP32", "int32": "INT32", "object": "BYTES"}
 
 
-def address_of(server: RunningServer, protocol: str, proxy: TcpProxy | None = None) -> Address:
+def server_address(server: RunningServer, protocol: str, proxy: TcpProxy | None = None) -> Address:
     place = proxy.address if proxy else getattr(server, protocol)
     return parse_address(f"{protocol}://{place}")
 

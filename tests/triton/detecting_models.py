@@ -131,12 +131,12 @@ class TritonPythonModel:
 """
 
 
-def file_of(size: int) -> bytes:
+def make_file(size: int) -> bytes:
     """An image of so many bytes, for which the models return two rows."""
     return b"\xff" * size
 
 
-def url_of(server: RunningServer, protocol: str) -> str:
+def server_url(server: RunningServer, protocol: str) -> str:
     return f"{protocol}://{getattr(server, protocol)}"
 
 

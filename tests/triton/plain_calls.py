@@ -42,7 +42,7 @@ class Protocol:
         return tensor
 
 
-def protocols_of(server: RunningServer) -> dict[str, Protocol]:
+def make_protocols(server: RunningServer) -> dict[str, Protocol]:
     return {
         "grpc": Protocol(grpc_client, server.grpc),
         "http": Protocol(http_client, server.http),

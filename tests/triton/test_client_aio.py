@@ -12,7 +12,7 @@ import pytest
 
 from endcap.client import AsyncDetectionClient, ClientError
 from endcap.errors import InvalidArgumentError
-from tests.triton.detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from tests.triton.detecting_models import PROTOCOLS, SLOW_S, make_file, server_url, sizes
 from tests.triton.running_server import RunningServer
 
 MEMORY = ["none", "system"]
@@ -24,7 +24,7 @@ def test_tasks_share_a_client(detecting_server: RunningServer, memory: Any) -> N
         options: Any = {"shared_memory": memory, "region_bytes": 50_000}
         async with AsyncDetectionClient(detecting_server.grpc, batch=2, **options) as client:
             requested = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
-            responses = [client.detect(map(file_of, own)) for own in requested]
+            responses = [client.detect(map(make_file, own)) for own in requested]
             assert [sizes(each) for each in await asyncio.gather(*responses)] == requested
 
     asyncio.run(run())
@@ -37,7 +37,7 @@ def test_a_task_that_is_cancelled_leaves_nothing_behind(
 ) -> None:
     async def run() -> set[str]:
         options: Any = {"shared_memory": memory, "region_bytes": 1000, "concurrency": 2}
-        url = url_of(detecting_server, protocol)
+        url = server_url(detecting_server, protocol)
         async with AsyncDetectionClient(url, **options) as client:
             regions = detecting_server.shared_regions()
             assert len(regions) == (0 if memory == "none" else 2)
@@ -50,7 +50,7 @@ def test_a_task_that_is_cancelled_leaves_nothing_behind(
                 await waiting
             assert time.monotonic() - begin < SLOW_S / 2
             assert asyncio.all_tasks() == others
-            assert sizes([await client.detect_one(file_of(3))]) == [3]
+            assert sizes([await client.detect_one(make_file(3))]) == [3]
         return regions
 
     regions = asyncio.run(run())
@@ -60,7 +60,7 @@ def test_a_task_that_is_cancelled_leaves_nothing_behind(
 
 def test_an_error_of_the_source_ends_the_call(detecting_server: RunningServer) -> None:
     async def broken() -> AsyncIterator[bytes]:
-        yield file_of(3)
+        yield make_file(3)
         raise LookupError("no more")
 
     async def run() -> None:
@@ -68,8 +68,8 @@ def test_an_error_of_the_source_ends_the_call(detecting_server: RunningServer) -
             with pytest.raises(LookupError, match="no more"):
                 await client.detect(broken())
             with pytest.raises(InvalidArgumentError, match="images is a single image"):
-                await client.detect(file_of(3))  # type: ignore[arg-type]
-            assert (await client.detect_one(file_of(3))).ok
+                await client.detect(make_file(3))  # type: ignore[arg-type]
+            assert (await client.detect_one(make_file(3))).ok
 
     asyncio.run(run())
 
@@ -78,7 +78,7 @@ def test_a_client_is_used_inside_its_block(detecting_server: RunningServer) -> N
     async def run() -> None:
         client = AsyncDetectionClient(detecting_server.grpc)
         with pytest.raises(ClientError, match="use it inside `async with`"):
-            await client.detect([file_of(3)])
+            await client.detect([make_file(3)])
         async with client:
             with pytest.raises(ClientError, match="connected already"):
                 await client.__aenter__()
@@ -93,7 +93,7 @@ def test_a_client_that_is_closed_meanwhile_cancels_the_rest(
     detecting_server: RunningServer,
 ) -> None:
     async def run() -> list[str]:
-        images = [file_of(3), b"S", *[file_of(3)] * 3]
+        images = [make_file(3), b"S", *[make_file(3)] * 3]
         first = asyncio.Event()
         async with AsyncDetectionClient(detecting_server.grpc, concurrency=1) as client:
             detecting = asyncio.ensure_future(

@@ -25,11 +25,11 @@ from tests.triton.connection_calls import (
     KINDS,
     LOGITS,
     PROTOCOLS,
-    address_of,
     echo,
     infer,
     received,
     send,
+    server_address,
     use,
 )
 from tests.triton.running_server import RunningServer, wait_for
@@ -46,7 +46,7 @@ def server(client_server: RunningServer) -> RunningServer:
 def idle_afterwards(server: RunningServer) -> Iterator[None]:
     """For tests that leave a request over HTTP, which the server goes on with."""
     yield
-    infer(address_of(server, "grpc"), *echo(), retries=100)
+    infer(server_address(server, "grpc"), *echo(), retries=100)
 
 
 @KINDS
@@ -60,7 +60,7 @@ def test_tensors_and_headers_go_and_come(
     options: dict[str, Any] = {"headers": headers, "compression": compression}
     more = {"request_id": "a"}
     with proxy_to(getattr(server, protocol)) as proxy:
-        address = address_of(server, protocol, proxy)
+        address = server_address(server, protocol, proxy)
         result = infer(address, *echo(*texts), kind=kind, more=more, **options)
         assert len(proxy.sent) > 200_000 if compression is None else len(proxy.sent) < 12_000
         # Over gRPC the server decides of its own part.
@@ -81,7 +81,7 @@ def test_errors_of_the_server_have_its_words(
         ("classes", {"nose": LOGITS}, "invalid_argument", "unexpected inference input 'nose'"),
     ):
         with pytest.raises(RequestError, match=words) as caught:
-            infer(address_of(server, protocol), model, inputs, kind=kind)
+            infer(server_address(server, protocol), model, inputs, kind=kind)
         assert caught.value.status_name == status
         assert not caught.value.region_lost
         assert not caught.value.transient
@@ -100,7 +100,7 @@ def test_a_region_that_the_server_does_not_know_is_known_as_one(
         await connection.infer({"model_name": "classes", "inputs": [given]}, 10)
 
     with pytest.raises(RequestError, match=f"region: '{name}'") as caught:
-        use(address_of(server, protocol), kind, request)
+        use(server_address(server, protocol), kind, request)
     assert caught.value.region_lost
 
 
@@ -111,7 +111,7 @@ def test_what_responds_may_be_no_such_service(
 ) -> None:
     other = server.http if protocol == "grpc" else server.grpc
     with proxy_to(other) as proxy, pytest.raises(RequestError) as caught:
-        infer(address_of(server, protocol, proxy), *CLASSES, kind=kind, retries=0)
+        infer(server_address(server, protocol, proxy), *CLASSES, kind=kind, retries=0)
     assert caught.value.status_name == "unavailable"
     if protocol == "http":
         assert "not a Triton server's http service" in str(caught.value)
@@ -125,7 +125,7 @@ def full_queue(server: RunningServer, folder: Path) -> Iterator[Path]:
     """While this lasts, `echo` is busy and takes no more, until there is the file that is given."""
     end = folder / "end"
     request_id = f"busy {uuid.uuid4().hex}"
-    address, call = address_of(server, "grpc"), echo(behavior={"until": str(end)})
+    address, call = server_address(server, "grpc"), echo(behavior={"until": str(end)})
     with ThreadPoolExecutor(3) as workers:
         try:
             workers.submit(infer, address, *call, more={"request_id": request_id})
@@ -144,7 +144,7 @@ def full_queue(server: RunningServer, folder: Path) -> Iterator[Path]:
 def test_a_busy_server_gets_the_request_again(
     server: RunningServer, protocol: str, kind: str, tmp_path: Path
 ) -> None:
-    address = address_of(server, protocol)
+    address = server_address(server, protocol)
     with full_queue(server, tmp_path) as end:
         with pytest.raises(RequestError, match="Exceeds maximum queue size") as caught:
             infer(address, *echo(b"x"), kind=kind, retries=0)
@@ -168,7 +168,7 @@ def test_what_is_not_to_be_sent_twice_is_not(
             (echo(), {}, 0, 1),
             (echo(), {}, 1, 2),
         ):
-            before, address = proxy.sent.count(b"POST"), address_of(server, "http", proxy)
+            before, address = proxy.sent.count(b"POST"), server_address(server, "http", proxy)
             with pytest.raises(RequestError):
                 infer(address, *call, kind=kind, more=more, retries=retries)
             assert proxy.sent.count(b"POST") - before == times
@@ -178,7 +178,7 @@ def test_what_is_not_to_be_sent_twice_is_not(
 @PROTOCOLS
 def test_a_server_that_comes_up_is_met(server: RunningServer, protocol: str, kind: str) -> None:
     proxy = TcpProxy(getattr(server, protocol))
-    address = address_of(server, protocol, proxy)
+    address = server_address(server, protocol, proxy)
     opener = threading.Timer(0.4, proxy.open)
     try:
         with pytest.raises(RequestError) as caught:
@@ -204,7 +204,7 @@ def test_a_broken_connection_is_replaced(server: RunningServer, protocol: str, k
         assert proxy.connections == 2
 
     with proxy_to(getattr(server, protocol)) as proxy:
-        use(address_of(server, protocol, proxy), kind, work)
+        use(server_address(server, protocol, proxy), kind, work)
 
 
 def test_a_dead_peer_is_noticed_by_keepalive(server: RunningServer) -> None:
@@ -220,7 +220,7 @@ def test_a_dead_peer_is_noticed_by_keepalive(server: RunningServer) -> None:
         assert time.monotonic() - begin < 15  # and not the deadline of 30 s
 
     with proxy_to(server.grpc) as proxy:
-        address = address_of(server, "grpc", proxy)
+        address = server_address(server, "grpc", proxy)
         use(address, "sync", work, keepalive=keepalive, retries=0)
 
 
@@ -231,7 +231,7 @@ def test_a_dead_peer_is_noticed_by_keepalive(server: RunningServer) -> None:
 @KINDS
 @PROTOCOLS
 def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str, tmp_path: Path) -> None:
-    address, end = address_of(server, protocol), tmp_path / "end"
+    address, end = server_address(server, protocol), tmp_path / "end"
     use(address, kind, lambda each: each.request("is_server_live"))  # tritonclient is imported
     more = {"request_id": f"late {kind}"}
     with pytest.raises(RequestError, match=r"no response within 1 s") as caught:
@@ -250,7 +250,7 @@ def test_threads_share_a_connection(server: RunningServer, protocol: str) -> Non
         return {int(run(each).as_numpy("class_ids")[0, 0]) for each in requests}
 
     with proxy_to(getattr(server, protocol)) as proxy, ThreadPoolExecutor(5) as workers:
-        connection = Connection(address_of(server, protocol, proxy), ConnectionOptions())
+        connection = Connection(server_address(server, protocol, proxy), ConnectionOptions())
         assert list(workers.map(best_classes, range(5))) == [{0}, {1}, {2}, {3}, {4}]
         assert 1 <= proxy.connections <= (1 if protocol == "grpc" else 5)
         run(connection.close())
@@ -277,7 +277,7 @@ def test_closing_ends_what_is_in_flight(
         with pytest.raises(RequestError, match="the connection was closed; open another one"):
             await connection.request("is_server_live")
 
-    use(address_of(server, protocol), kind, work)
+    use(server_address(server, protocol), kind, work)
 
 
 @pytest.mark.usefixtures("idle_afterwards")
@@ -304,7 +304,7 @@ def test_a_cancelled_task_cancels_its_request_alone(
         assert (await other).as_numpy("class_ids").shape == (2, 3)
         assert closes or await connection.request("is_server_live")
 
-    use(address_of(server, protocol), "async", work)
+    use(server_address(server, protocol), "async", work)
     if protocol == "grpc":  # over HTTP this server does not look whether its client has gone
         wait_for(lambda: server.log_lines(f"echo: {request_id} is cancelled"))
     end.touch()
@@ -316,7 +316,7 @@ def test_nothing_is_left_of_connections_and_their_threads(
     server: RunningServer, protocol: str, kind: str
 ) -> None:
     def connect() -> None:
-        use(address_of(server, protocol), kind, lambda each: each.request("is_server_live"))
+        use(server_address(server, protocol), kind, lambda each: each.request("is_server_live"))
 
     def count(times: int) -> int:
         for _ in range(times):

@@ -15,7 +15,7 @@ from endcap.client.errors import RequestError
 from endcap.client.options import Address
 from tests.support import jpegs
 from tests.triton.calls import strings
-from tests.triton.connection_calls import address_of, infer
+from tests.triton.connection_calls import infer, server_address
 from tests.triton.model_folders import ON_CPU, tensor, write_ensemble, write_model, write_preprocess
 from tests.triton.overload import SLOW, flood
 from tests.triton.running_server import RunningServer, run_server
@@ -67,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.fixture(params=["grpc", "http"])
 def address(request: pytest.FixtureRequest, server: RunningServer) -> Address:
-    return address_of(server, request.param)
+    return server_address(server, request.param)
 
 
 def decode(address: Address, model: str, *files: bytes, **options: Any) -> Any:
@@ -124,7 +124,7 @@ def test_what_would_be_too_late_is_refused_at_once(
 
 
 def test_retries_end_with_the_deadline(server: RunningServer) -> None:
-    address = address_of(server, "grpc")
+    address = server_address(server, "grpc")
     with grpc_client.InferenceServerClient(server.grpc) as other, flood(other, "crowded"):
         for timeout_s in (0.05, 0.3, 1.0):
             start = time.monotonic()

@@ -21,7 +21,14 @@ from endcap.client import (
     Results,
 )
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from tests.triton.detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from tests.triton.detecting_models import (
+    BATCH_LIMIT,
+    PROTOCOLS,
+    SLOW_S,
+    make_file,
+    server_url,
+    sizes,
+)
 from tests.triton.running_server import RunningServer
 
 MEMORY = ["none", "system"]
@@ -34,7 +41,7 @@ MEMORY = ["none", "system"]
 def test_results_are_in_the_order_of_the_images(
     detecting_server: RunningServer, kind: str, protocol: str, memory: Any, batch: int
 ) -> None:
-    url = url_of(detecting_server, protocol)
+    url = server_url(detecting_server, protocol)
     options: Any = {"batch": batch, "shared_memory": memory, "region_bytes": 100_000}
     reported: list[ImageResult] = []
 
@@ -42,14 +49,14 @@ def test_results_are_in_the_order_of_the_images(
         async def images() -> AsyncIterator[bytes]:
             for size in range(1, 30):
                 await asyncio.sleep(0)
-                yield file_of(size)
+                yield make_file(size)
 
         async with AsyncDetectionClient(url, **options) as client:
             return await client.detect(images(), on_result=reported.append)
 
     if kind == "sync":
         with DetectionClient(url, **options) as client:
-            results = client.detect(map(file_of, range(1, 30)), on_result=reported.append)
+            results = client.detect(map(make_file, range(1, 30)), on_result=reported.append)
     else:
         results = asyncio.run(detect_async())
     assert sizes(results) == list(range(1, 30))
@@ -65,11 +72,20 @@ def test_results_are_in_the_order_of_the_images(
 def test_one_bad_image_does_not_touch_its_neighbours(
     detecting_server: RunningServer, protocol: str, memory: Any, tmp_path: Path
 ) -> None:
-    images = [file_of(5), b"C", file_of(6), b"E", b"B", tmp_path / "none.jpg", 7, b"\xff" * 2000]
+    images = [
+        make_file(5),
+        b"C",
+        make_file(6),
+        b"E",
+        b"B",
+        tmp_path / "none.jpg",
+        7,
+        b"\xff" * 2000,
+    ]
     options: Any = {"shared_memory": memory, "region_bytes": 1500}
-    with DetectionClient(url_of(detecting_server, protocol), batch=8, **options) as client:
+    with DetectionClient(server_url(detecting_server, protocol), batch=8, **options) as client:
         results = client.detect(images)  # type: ignore[arg-type]
-        again = client.detect([file_of(9)])
+        again = client.detect([make_file(9)])
     assert [each.status for each in results] == [
         "ok", "corrupt_image", "ok", "ok", "image_limit", "unreadable", "invalid_argument",
         "ok" if memory == "none" else "invalid_argument",
@@ -87,7 +103,7 @@ def test_what_fits_into_a_region_does_not_depend_on_the_batch(
     sizes_given = [700, 700, 3, 1500, 3, 700, 700, 3]
     options: Any = {"shared_memory": "system", "region_bytes": 1300}
     with DetectionClient(detecting_server.grpc, batch=batch, **options) as client:
-        results = client.detect(map(file_of, sizes_given))
+        results = client.detect(map(make_file, sizes_given))
     statuses = [each.status for each in results]
     assert statuses == ["ok"] * 3 + ["invalid_argument"] + ["ok"] * 4
     assert sizes([each for each in results if each.ok]) == [n for n in sizes_given if n != 1500]
@@ -97,12 +113,12 @@ def test_what_fits_into_a_region_does_not_depend_on_the_batch(
 
 def test_request_ids_are_in_results_and_unlike(detecting_server: RunningServer) -> None:
     with DetectionClient(detecting_server.grpc, batch=2, request_id="camera7") as client:
-        results = client.detect([file_of(1)] * 5)
+        results = client.detect([make_file(1)] * 5)
     ids = [result.request_id for result in results]
     assert ids[0] == ids[1] != ids[2]
     assert {each.rpartition("-")[0] for each in ids} == {"camera7"}
     clients = [DetectionClient(detecting_server.grpc) for _ in range(2)]
-    drawn = {client.detect_one(file_of(1)).request_id for client in clients}
+    drawn = {client.detect_one(make_file(1)).request_id for client in clients}
     for client in clients:
         client.close()
         with pytest.raises(ClientError, match="this client is closed"):
@@ -114,11 +130,11 @@ def test_request_ids_are_in_results_and_unlike(detecting_server: RunningServer) 
 def test_a_model_that_takes_bytes_takes_one_image_a_request(
     detecting_server: RunningServer, protocol: str
 ) -> None:
-    url = url_of(detecting_server, protocol)
+    url = server_url(detecting_server, protocol)
     for memory in ("none", "system"):
         options: Any = {"shared_memory": memory, "region_bytes": 10_000}
         with DetectionClient(url, model="detect_bytes", **options) as client:
-            assert sizes(client.detect([file_of(3), np.full(4, 255, np.uint8)])) == [3, 4]
+            assert sizes(client.detect([make_file(3), np.full(4, 255, np.uint8)])) == [3, 4]
     with pytest.raises(InvalidArgumentError, match="batch 2 is above 1, the most images"):
         DetectionClient(url, model="detect_bytes", batch=2)
 
@@ -147,7 +163,7 @@ def test_frames_in_yuv_are_sent_as_they_are(detecting_server: RunningServer) -> 
 
 def test_the_servers_classification_names_the_best(detecting_server: RunningServer) -> None:
     for protocol, k in itertools.product(PROTOCOLS, (1, 3)):
-        url = url_of(detecting_server, protocol)
+        url = server_url(detecting_server, protocol)
         with DetectionClient(url, model="classify", classify=k) as client:
             result = client.detect_one(b"\xff")
             blank = client.detect_one(b"B")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from endcap.client import ClientError, ConnectionOptions, DetectionClient, ImageResult
-from tests.triton.detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from tests.triton.detecting_models import PROTOCOLS, SLOW_S, make_file, server_url, sizes
 from tests.triton.running_server import RunningServer, wait_for
 
 
@@ -40,7 +40,7 @@ def test_a_generator_is_taken_no_further_than_needed(detecting_server: RunningSe
     def images() -> Iterator[bytes]:
         for size in range(1, 101):
             taken.append(size)
-            image = CountedImage(file_of(size))
+            image = CountedImage(make_file(size))
             alive.append(CountedImage.alive)
             yield image
             del image
@@ -58,11 +58,11 @@ def test_a_generator_is_taken_no_further_than_needed(detecting_server: RunningSe
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_threads_share_a_client(detecting_server: RunningServer, protocol: str) -> None:
     """Each with images of its own lengths; what they get are theirs."""
-    url = url_of(detecting_server, protocol)
+    url = server_url(detecting_server, protocol)
     options: Any = {"shared_memory": "system", "region_bytes": 100_000}
     with DetectionClient(url, batch=2, **options) as client, ThreadPoolExecutor(8) as threads:
         requested = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
-        responses = threads.map(lambda own: sizes(client.detect(map(file_of, own))), requested)
+        responses = threads.map(lambda own: sizes(client.detect(map(make_file, own))), requested)
         assert list(responses) == requested
 
 
@@ -88,18 +88,18 @@ def test_one_request_runs_in_the_thread_of_its_caller(detecting_server: RunningS
 
 def test_forked_child_gets_an_error(detecting_server: RunningServer) -> None:
     with DetectionClient(detecting_server.grpc) as client:
-        assert client.detect_one(file_of(1)).ok
+        assert client.detect_one(make_file(1)).ok
         child = os.fork()
         if child == 0:
             status = 1
             try:
-                client.detect([file_of(1)])
+                client.detect([make_file(1)])
             except ClientError as error:
                 status = 0 if "make a client in each process" in str(error) else 2
             client.close()
             os._exit(status)
         wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
-        assert client.detect_one(file_of(2)).ok
+        assert client.detect_one(make_file(2)).ok
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -107,7 +107,7 @@ def test_forked_child_gets_an_error(detecting_server: RunningServer) -> None:
 def test_an_exception_gives_up_what_is_in_flight(
     detecting_server: RunningServer, protocol: str, count: int
 ) -> None:
-    url = url_of(detecting_server, protocol)
+    url = server_url(detecting_server, protocol)
 
     interrupted_at: list[float] = []
 
@@ -173,9 +173,9 @@ def test_results_do_not_wait_for_the_next_image(detecting_server: RunningServer)
     came = threading.Event()
 
     def images() -> Iterator[bytes]:
-        yield file_of(3)
+        yield make_file(3)
         assert came.wait(10), "the first result waits for the second image"
-        yield file_of(4)
+        yield make_file(4)
 
     with DetectionClient(detecting_server.grpc) as client:
         assert sizes(client.detect(images(), on_result=lambda _: came.set())) == [3, 4]
@@ -187,7 +187,7 @@ def test_results_are_kept_when_the_client_is_closed(
     client = DetectionClient(detecting_server.grpc, concurrency=1)
     closing = threading.Timer(SLOW_S / 4, client.close)
     closing.start()
-    results = client.detect([b"S", *[file_of(3)] * 4])
+    results = client.detect([b"S", *[make_file(3)] * 4])
     closing.join()
     assert [each.status for each in results] == ["ok"] + ["cancelled"] * 4
     assert "the client was closed" in (results[-1].error or "")

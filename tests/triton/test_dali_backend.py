@@ -52,7 +52,7 @@ def run(*command: object) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def outputs_of(model: Path, files: list[bytes], plugin: Path, folder: Path) -> dict[str, Any]:
+def run_dali(model: Path, files: list[bytes], plugin: Path, folder: Path) -> dict[str, Any]:
     """The outputs by the names that configs/dali.pbtxt gives them, in its order."""
     config = read_config(model / "configs" / "dali.pbtxt")
     serialized, output = folder / "model.dali", folder / "outputs.npz"
@@ -81,7 +81,7 @@ def test_the_shipped_pipeline_gives_endcaps_tensors(plugin: Path, tmp_path: Path
     samples = sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))
     files = [path.read_bytes() for path in samples]
     files[2:2] = [b"", files[0][:900]]
-    made = outputs_of(SHIPPED / "preprocess_dali", files, plugin, tmp_path)
+    made = run_dali(SHIPPED / "preprocess_dali", files, plugin, tmp_path)
     expected = endcap.preprocess(files, preset="ultralytics", on_error="blank")
     assert made["images"].tobytes() == expected.images.tobytes()
     assert made["status"][:, 0].tolist() == expected.status.tolist()
@@ -122,7 +122,7 @@ def test_what_init_writes_gives_the_tensors_of_its_parameters(
     parameters = read_config(model / "config.pbtxt").parameters
     given = {k: v.string_value for k, v in parameters.items() if not k.startswith("FORCE")}
     expected = endcap.preprocess(FILES, **given)
-    made = outputs_of(model, FILES, plugin, tmp_path)
+    made = run_dali(model, FILES, plugin, tmp_path)
     assert [*made] == ["images", "geometry", "status"][:: 2 if name == "logits" else 1]
     assert made["images"].tobytes() == expected.images.tobytes()
     assert not made["status"].any()

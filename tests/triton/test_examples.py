@@ -65,7 +65,7 @@ def python(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run(sys.executable, "-W", "error", str(EXAMPLES / "python" / name), *arguments)
 
 
-def lines_of(found: dict[str, list[Detection]], form: str) -> list[str]:
+def format_lines(found: dict[str, list[Detection]], form: str) -> list[str]:
     """A line for each detection, as the example prints it."""
     return [
         form.format(
@@ -119,7 +119,9 @@ def test_cpp(
         files = [FILES[0], broken, "nosuch.jpg", FILES[1]]
         done = run(program, f"http://{proxy.address}", *files)
         assert (done.returncode, proxy.connections) == (1, 1)
-    assert done.stdout.splitlines() == lines_of(expected, "{file}  {box}  {score:.3f}  {class_id}")
+    assert done.stdout.splitlines() == format_lines(
+        expected, "{file}  {box}  {score:.3f}  {class_id}"
+    )
     assert re.search(r"^detect: .*: .*corrupt_image: the data is not", done.stderr, re.MULTILINE)
     assert "detect: nosuch.jpg: it cannot be read" in done.stderr
     done = run(program, "http://127.0.0.1:1", FILES[0])
@@ -145,7 +147,7 @@ def test_python(
 ) -> None:
     done = python(name, "--url", served.grpc, *FILES, broken)
     assert done.returncode == 1
-    assert done.stdout.splitlines() == lines_of(expected, form)
+    assert done.stdout.splitlines() == format_lines(expected, form)
     assert "the data is not an image" in done.stderr
     assert served.shared_regions() == set()
 
@@ -184,7 +186,7 @@ def test_a_stream_of_frames(served: RunningServer, expected: dict[str, list[Dete
 def test_cuda_shared_memory(served: RunningServer, expected: dict[str, list[Detection]]) -> None:
     done = python("cuda_shared_memory.py", "--url", served.grpc, *FILES)
     if endcap.cuda_state().devices:
-        lines = lines_of(expected, "{file}  {class_id}  {score:.3f}  {box}")
+        lines = format_lines(expected, "{file}  {class_id}  {score:.3f}  {box}")
         assert (done.returncode, done.stdout.splitlines()) == (0, lines)
     else:
         assert done.returncode == 1

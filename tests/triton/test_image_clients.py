@@ -18,7 +18,7 @@ from tests.support.onnx_heads import network
 from tests.support.tolerances import SHARE_TEXT
 from tests.triton.model_folders import tensor, write_ensemble, write_preprocess
 from tests.triton.onnx_models import write_network
-from tests.triton.plain_calls import PICTURES, Protocol, protocols_of
+from tests.triton.plain_calls import PICTURES, Protocol, make_protocols
 from tests.triton.running_server import RunningServer
 
 LABELS = ["red", "green", "blue", "yellow", "gray"]
@@ -36,7 +36,7 @@ CLASSIFIER = network(
 
 @pytest.fixture(params=["grpc", "http"])
 def protocol(request: pytest.FixtureRequest, image_server: RunningServer) -> Protocol:
-    return protocols_of(image_server)[request.param]
+    return make_protocols(image_server)[request.param]
 
 
 @pytest.fixture(scope="module")

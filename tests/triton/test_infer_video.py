@@ -13,7 +13,7 @@ import pytest
 
 from endcap.drawing import class_color
 from tests.support.http_site import content, run_site
-from tests.support.videos import RATE, pictures_of, times_of, write_clip
+from tests.support.videos import RATE, read_pictures, read_times, write_clip
 from tests.triton.commands import endcap
 from tests.triton.running_server import RunningServer
 
@@ -31,7 +31,7 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_clip(tmp_path_factory.mktemp("clip") / "shapes.mp4", FRAMES)
 
 
-def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+def read_rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -42,7 +42,7 @@ def test_tracks_keep_their_ids_and_are_drawn(
     done = endcap("infer", clip, "--track", "--json", "--draw", drawn, "--url", server.grpc)
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"{FRAMES} frames in {drawn}\n"
-    rows = rows_of(done)
+    rows = read_rows(done)
     assert [row["frame_index"] for row in rows] == list(range(FRAMES))
     assert [row["pts_seconds"] for row in rows] == pytest.approx(
         [number / RATE for number in range(FRAMES)], abs=1e-4
@@ -59,8 +59,8 @@ def test_tracks_keep_their_ids_and_are_drawn(
     assert all(max(each.values()) >= 0.8 * each.total() for each in labels.values()), labels
     assert max(each.total() for each in labels.values()) > 50
 
-    assert times_of(drawn) == pytest.approx(times_of(clip), abs=1e-4)
-    plain, pictures = pictures_of(clip), pictures_of(drawn)
+    assert read_times(drawn) == pytest.approx(read_times(clip), abs=1e-4)
+    plain, pictures = read_pictures(clip), read_pictures(drawn)
     assert len(pictures) == FRAMES
     assert pictures[0].shape == plain[0].shape
     for number in (30, FRAMES - 1):
@@ -82,11 +82,11 @@ def test_a_damaged_video_among_good_ones(server: RunningServer, clip: Path, tmp_
         done = endcap("infer", *sources, *arguments)
     assert done.returncode == 1
     assert str(damaged) in done.stderr
-    counts = Counter(row["source"] for row in rows_of(done))
+    counts = Counter(row["source"] for row in read_rows(done))
     assert counts == {str(clip): FRAMES // 8, str(sources[2]): FRAMES // 8}
     assert sorted(path.name for path in folder.iterdir()) == [
         "clip_detections.mp4", "shapes_detections.mp4"
     ]  # fmt: skip
-    assert len(times_of(folder / "clip_detections.mp4")) == FRAMES // 8
+    assert len(read_times(folder / "clip_detections.mp4")) == FRAMES // 8
     alone = endcap("infer", damaged, "--json", "--url", server.grpc)
     assert (alone.returncode, alone.stdout) == (2, "")

@@ -122,7 +122,7 @@ def floats(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).random(shape, np.float32)
 
 
-def values_of(dtype: str, shape: tuple[int, ...], seed: int = 0) -> npt.NDArray[Any]:
+def make_values(dtype: str, shape: tuple[int, ...], seed: int = 0) -> npt.NDArray[Any]:
     random = np.random.default_rng(seed)
     if dtype == "object":
         texts = [b"", b"plain", "ö…".encode(), b"zero \0 inside", bytes(range(256)) * 40]
@@ -138,7 +138,7 @@ def values_of(dtype: str, shape: tuple[int, ...], seed: int = 0) -> npt.NDArray[
 
 
 def arrays_of_all_types(shape: tuple[int, ...], seed: int = 0) -> Arrays:
-    return {dtype: values_of(dtype, shape, seed + i) for i, dtype in enumerate(DTYPES)}
+    return {dtype: make_values(dtype, shape, seed + i) for i, dtype in enumerate(DTYPES)}
 
 
 def assert_unchanged(response: object, sent: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -22,7 +22,7 @@ from tests.triton.plain_calls import (
     Protocol,
     assert_detections,
     detect_in_python,
-    protocols_of,
+    make_protocols,
 )
 from tests.triton.running_server import RunningServer, until_taken
 
@@ -44,7 +44,7 @@ def expected() -> list[endcap.ImageDetections]:
 @pytest.fixture(params=["grpc", "http"])
 def protocol(request: pytest.FixtureRequest, compiled_server: RunningServer) -> Protocol:
     compiled_server.load("detect")
-    return protocols_of(compiled_server)[request.param]
+    return make_protocols(compiled_server)[request.param]
 
 
 def arrays(result: Any) -> dict[str, np.ndarray]:

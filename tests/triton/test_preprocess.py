@@ -32,7 +32,7 @@ def assert_same(response: dict[str, np.ndarray], expected: endcap.PreprocessResu
     np.testing.assert_array_equal(response["status"], expected.status[:, None])
 
 
-def expected_of(files: list[bytes], **fields: object) -> endcap.PreprocessResult:
+def expected_result(files: list[bytes], **fields: object) -> endcap.PreprocessResult:
     result = endcap.preprocess(files, **{**PREPROCESS, **fields})
     result.geometry[:, 7] = np.arange(len(files))  # the image's place in its request
     return result
@@ -48,8 +48,8 @@ def refusal(client, model: str, tensors: dict[str, np.ndarray]) -> str:
 def test_batch_inside_one_request(server, client, web_client):
     tensors = {"encoded": strings(FILES)}
     whole = infer(client, "pre", tensors)
-    assert_same(whole, expected_of(FILES))
-    assert_same(infer_http(web_client, "pre", tensors), expected_of(FILES))
+    assert_same(whole, expected_result(FILES))
+    assert_same(infer_http(web_client, "pre", tensors), expected_result(FILES))
     for name, array in whole.items():
         response = infer(client, "pre", tensors, outputs=[name])
         assert list(response) == [name]
@@ -63,7 +63,7 @@ def test_http_body_that_was_compressed(server, web_client):
     response = infer_http(
         web_client, "pre", {"encoded": strings(files)}, request_compression_algorithm="gzip"
     )
-    assert_same(response, expected_of(files))
+    assert_same(response, expected_result(files))
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_http_body_in_chunks(server, model, data_type, chunk_bytes):
     status, body, json_bytes = raw_http.post(server.http, model, encoded, chunk_bytes=chunk_bytes)
     assert status == 200, body
     images = raw_http.to_arrays(body, json_bytes)["images"]
-    np.testing.assert_array_equal(images.reshape(-1, 3, *SIZE), expected_of(files).images)
+    np.testing.assert_array_equal(images.reshape(-1, 3, *SIZE), expected_result(files).images)
 
 
 def test_models_without_batches(server, client):
     response = infer(client, "pre_single", {"encoded": strings(FILES[:1], batched=False)})
-    expected = expected_of(FILES[:1])
+    expected = expected_result(FILES[:1])
     assert response["images"].shape == (3, *SIZE)
     assert_same({name: array[None] for name, array in response.items()}, expected)
     encoded = np.frombuffer(FILES[0], np.uint8)
@@ -97,19 +97,19 @@ def test_bytes_input_holds_one_file_a_row(server, client):
     length = max(map(len, FILES))
     # What follows a file's end marker is not part of the image.
     rows = np.stack([np.frombuffer(file.ljust(length, b"\0"), np.uint8) for file in FILES])
-    assert_same(infer(client, "pre_bytes", {"encoded": rows}), expected_of(FILES))
+    assert_same(infer(client, "pre_bytes", {"encoded": rows}), expected_result(FILES))
 
 
 def test_model_that_has_some_of_the_outputs(server, client):
     response = infer(client, "pre_subset", {"encoded": strings(FILES)})
     assert list(response) == ["geometry"]
-    np.testing.assert_array_equal(response["geometry"], expected_of(FILES).geometry)
+    np.testing.assert_array_equal(response["geometry"], expected_result(FILES).geometry)
 
 
 def test_blank_returns_zeros_and_a_status(server, client):
     files = [FILES[0], FILES[1][: len(FILES[1]) // 2], b"", FILES[3]]
     response = infer(client, "pre_blank", {"encoded": strings(files)})
-    assert_same(response, expected_of(files, on_error="blank"))
+    assert_same(response, expected_result(files, on_error="blank"))
     corrupt = int(endcap.Status.CORRUPT_IMAGE)
     assert response["status"][:, 0].tolist() == [0, corrupt, corrupt, 0]
     assert not response["images"][1:3].any()
@@ -184,7 +184,7 @@ def test_text_in_json_is_base64_or_no_image(server):
             return {output["name"]: output["data"] for output in json.load(response)["outputs"]}
 
     outputs = post(base64.b64encode(FILES[0]).decode())
-    expected = expected_of(FILES[:1])
+    expected = expected_result(FILES[:1])
     np.testing.assert_array_equal(np.float32(outputs["images"]), expected.images.ravel())
     np.testing.assert_array_equal(np.float32(outputs["geometry"]), expected.geometry.ravel())
     with pytest.raises(urllib.error.HTTPError) as failure:
@@ -227,7 +227,7 @@ def test_32_requests_in_flight_with_one_corrupt(server, client, request, model):
     del files[CORRUPT]
     for file, response in zip(files, responses, strict=True):
         assert isinstance(response, dict), response
-        assert_same(response, expected_of([file]))
+        assert_same(response, expected_result([file]))
 
 
 def test_requests_of_several_images_share_a_batch(server, client):
@@ -238,4 +238,4 @@ def test_requests_of_several_images_share_a_batch(server, client):
     assert isinstance(responses[2], InferenceServerException)
     for group, response in ((groups[1], responses[1]), (groups[3], responses[3])):
         assert isinstance(response, dict), response
-        assert_same(response, expected_of(group))
+        assert_same(response, expected_result(group))

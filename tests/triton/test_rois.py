@@ -27,19 +27,19 @@ def assert_same(response: dict[str, np.ndarray], expected: endcap.PreprocessResu
         np.testing.assert_array_equal(array, getattr(expected, name))
 
 
-def expected_of(rois: np.ndarray, **fields: object) -> endcap.PreprocessResult:
+def expected_result(rois: np.ndarray, **fields: object) -> endcap.PreprocessResult:
     return endcap.preprocess(FILE, rois=rois, **{**PREPROCESS, **fields})
 
 
 def test_other_inputs_and_outputs(server, client):
     inputs = {"encoded": np.frombuffer(FILE, np.uint8), "rois": ROIS}
-    assert_same(infer(client, "rois_bytes", inputs), expected_of(ROIS, size=32))
+    assert_same(infer(client, "rois_bytes", inputs), expected_result(ROIS, size=32))
     response = infer(client, "rois_names_only", tensors(FILE, ROIS))
-    assert_same(response, expected_of(ROIS, dtype="uint8"))
+    assert_same(response, expected_result(ROIS, dtype="uint8"))
     for wanted in ("images", "geometry", "status"):
         response = infer(client, "rois", tensors(FILE, ROIS), outputs=[wanted])
         assert list(response) == [wanted]
-        assert_same(response, expected_of(ROIS))
+        assert_same(response, expected_result(ROIS))
 
 
 @pytest.mark.parametrize("count", [0, 1, 200])
@@ -50,7 +50,7 @@ def test_any_number_of_regions(server, client, web_client, count):
         infer_http(web_client, "rois", tensors(FILE, rois)),
     ):
         assert response["images"].shape == (count, 3, *SIZE)
-        assert_same(response, expected_of(rois))
+        assert_same(response, expected_result(rois))
 
 
 def test_tensors_of_too_many_bytes_are_refused(server, client):
@@ -68,7 +68,7 @@ def test_a_bad_region_fails_its_request_or_is_blank(server, client, bad):
     response = infer(client, "rois_blank", tensors(FILE, rois))
     assert response["status"].tolist() == [0, int(endcap.Status.INVALID_ARGUMENT), 0, 0]
     assert not response["images"][1].any()
-    np.testing.assert_array_equal(np.delete(response["images"], 1, 0), expected_of(ROIS).images)
+    np.testing.assert_array_equal(np.delete(response["images"], 1, 0), expected_result(ROIS).images)
 
 
 def test_a_corrupt_image_fails_its_request_or_blanks_its_regions(server, client):
@@ -89,7 +89,7 @@ def test_boxes_of_a_detector_through_an_ensemble(server, client):
         response = infer(client, "boxes_to_images", inputs)
         assert response["images"].shape == (MAX_DETECTIONS, 3, *SIZE)
         found = max(count - 1, 0)
-        expected = expected_of(ROIS[[0, 2]]).images[:found]
+        expected = expected_result(ROIS[[0, 2]]).images[:found]
         np.testing.assert_array_equal(response["images"][:found], expected)
         assert not response["images"][found:].any()
         empty = [int(endcap.Status.INVALID_ARGUMENT)] * (MAX_DETECTIONS - found)

@@ -101,7 +101,7 @@ class Traced:
     def url(self, protocol: str) -> str:
         return f"{protocol}://{getattr(self.server, protocol)}"
 
-    def spans_of(self, request: Callable[[], object], requests: int = 1) -> list[Span]:
+    def collect_spans(self, request: Callable[[], object], requests: int = 1) -> list[Span]:
         """The server's spans of requests that are sent within a span of the client."""
         for _ in range(_TRIES):
             with TRACER.start_as_current_span("client") as client_span:
@@ -170,7 +170,7 @@ def check_stages(spans: list[Span], images: int = 1) -> None:
 @pytest.mark.parametrize(("protocol", "images"), [("grpc", 3), ("http", 1)])
 def test_stages_are_spans_below_the_client_s(traced: Traced, protocol: str, images: int):
     with DetectionClient(traced.url(protocol), model="detect", batch=images) as client:
-        spans = traced.spans_of(lambda: client.detect([GOOD] * images))
+        spans = traced.collect_spans(lambda: client.detect([GOOD] * images))
     assert len({span.trace_id for span in spans}) == 1
     check_stages(spans, images)
     if images == 1:
@@ -182,17 +182,17 @@ def test_stages_are_spans_below_the_client_s(traced: Traced, protocol: str, imag
 
 def test_requests_of_threads_tasks_and_streams_belong_to_the_caller_s_span(traced: Traced):
     with DetectionClient(traced.url("http"), model="detect", concurrency=3) as client:
-        spans = traced.spans_of(lambda: client.detect([GOOD] * 6), requests=6)
+        spans = traced.collect_spans(lambda: client.detect([GOOD] * 6), requests=6)
     assert sum(span.name == "detect" for span in spans) == 6
 
     async def detect() -> None:
         async with AsyncDetectionClient(traced.url("http"), model="detect") as client:
             await client.detect([GOOD] * 4)
 
-    spans = traced.spans_of(lambda: asyncio.run(detect()), requests=4)
+    spans = traced.collect_spans(lambda: asyncio.run(detect()), requests=4)
     assert sum(span.name == "decode" for span in spans) == 4
     with DetectionClient(traced.url("grpc"), model="detect") as client:
-        spans = traced.spans_of(lambda: list(client.detect_stream([GOOD] * 2)), requests=2)
+        spans = traced.collect_spans(lambda: list(client.detect_stream([GOOD] * 2)), requests=2)
     assert sum(span.name == "nms" for span in spans) == 2
 
 
@@ -230,7 +230,7 @@ def test_a_context_that_the_caller_names_is_sent(traced: Traced):
 def test_calls_of_a_cascade_are_below_its_span(traced: Traced):
     scene = (SHIPPED / "detect" / "samples" / "shapes_1000x872.jpg").read_bytes()
     with DetectionClient(traced.url("grpc"), model="cascade") as client:
-        spans = traced.spans_of(lambda: client.detect([scene]))
+        spans = traced.collect_spans(lambda: client.detect([scene]))
     cascade = only(spans, "cascade")
     called = {span.name for span in children(spans, cascade)}
     assert called >= {"detect", "preprocess_rois", "classify"}

@@ -32,7 +32,7 @@ from tests.triton import track_calls
 from tests.triton.calls import grpc_inputs
 from tests.triton.onnx_models import KEEPS_FREED_MEMORY
 from tests.triton.running_server import RunningServer, metrics_in_the_guide, wait_for
-from tests.triton.track_calls import IDLE_S, ROWS, inputs_of, send, track_here, track_there
+from tests.triton.track_calls import IDLE_S, ROWS, make_inputs, send, track_here, track_there
 
 PICTURE = SHIPPED / "detect" / "samples" / "shapes_640x427.jpg"
 pytestmark = pytest.mark.usefixtures("server")
@@ -109,7 +109,7 @@ def test_a_preset_gives_the_ids_of_the_library(client: grpc_client.InferenceServ
 
 
 def damaged(frame: Frame) -> list[Any]:
-    inputs = inputs_of(frame)
+    inputs = make_inputs(frame)
     inputs[0].set_data_from_numpy(np.array([[-1]], np.int32))
     return inputs
 
@@ -222,7 +222,7 @@ def test_a_frame_that_cannot_be_read_leaves_the_tracks_alone(
     sequence = f"damaged {message}"
     for number, frame in enumerate(scene):
         if number == 4:
-            inputs = [each for each in inputs_of(frame) if each.name() not in change]
+            inputs = [each for each in make_inputs(frame) if each.name() not in change]
             with pytest.raises(InferenceServerException, match=message):
                 client.infer("track", [*inputs, *grpc_inputs(change)], sequence_id=sequence)
         ids, _ = send(client, frame, sequence, start=number == 0)

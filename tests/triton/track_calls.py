@@ -44,7 +44,7 @@ def write_all(repository: Path) -> None:
     other.write_text(head + "dynamic_batching { }\n" + rest.partition("}\n}\n")[2])
 
 
-def inputs_of(frame: Frame) -> list[Any]:
+def make_inputs(frame: Frame) -> list[Any]:
     """The outputs of postprocess for a frame, in rows of which some do not count."""
     count = len(frame.scores)
     boxes = np.zeros((1, ROWS, 4), np.float32)
@@ -75,7 +75,7 @@ def send(
     """The ids of the frame's detections, and its index."""
     result = client.infer(
         model,
-        inputs_of(frame),
+        make_inputs(frame),
         sequence_id=sequence,
         sequence_start=start,
         sequence_end=end,

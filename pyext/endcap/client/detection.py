@@ -46,7 +46,7 @@ _TRACK_IDS = "track_ids"
 _SHARED_STATUSES = frozenset({"unavailable", "timeout", "cancelled"})
 
 
-def _with_arguments_of(
+def _accept_arguments(
     value: Callable[P, ClientArguments],
 ) -> Callable[[Callable[[C, ClientArguments], None]], Callable[Concatenate[C, P], None]]:
     """Let a constructor that takes a value take the arguments of the value's constructor."""
@@ -66,7 +66,7 @@ class Detector:
     __signature__ = inspect.signature(ClientArguments)
     _make_runtime: ClassVar[type[Threads] | type[Tasks]]
 
-    @_with_arguments_of(ClientArguments)
+    @_accept_arguments(ClientArguments)
     def __init__(self, arguments: ClientArguments) -> None:
         self._initialize(arguments)
 

@@ -202,7 +202,7 @@ class _CudaRegion(Region):
 
     def accept(self, array: Any, name: str) -> Any:
         _cuda_input.refuse_gradient(array, name)
-        if _cuda_input.device_of(array) is None:
+        if _cuda_input.find_device(array) is None:
             return np.asarray(array, order="C")
         tensor = _cuda_input.borrow(array, Target(self.device_id), name)
         if not tensor.contiguous:

@@ -11,7 +11,7 @@ from endcap.client.connection import Connection, read_items
 from endcap.client.errors import UNREADABLE, ClientError, RequestError, unreadable_error
 from endcap.client.options import Address, ConnectionOptions, Protocol
 from endcap.errors import InvalidArgumentError
-from endcap.results import INPUT, VIDEO_INPUTS, Task, task_of, why_no_task
+from endcap.results import INPUT, VIDEO_INPUTS, Task, find_task, why_no_task
 from endcap.triton.labels import parse_labels
 
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long
@@ -88,13 +88,13 @@ def explain_no_images(inputs: Specs, outputs: Specs, *, decoupled: bool = False)
             for name, spec in inputs.items()
         )
         return f"its inputs are {', '.join(texts)}, and one of encoded images is expected"
-    return why_no_task(outputs) if task_of(outputs, decoupled=decoupled) is None else None
+    return why_no_task(outputs) if find_task(outputs, decoupled=decoupled) is None else None
 
 
 async def fetch_served_model(
     connection: Connection, model: str, *, best_classes: bool = False
 ) -> ServedModel:
-    """Return a model as the server describes it; the task is as for `task_of`.
+    """Return a model as the server describes it; the task is as for `find_task`.
 
     Raises:
         ClientError: No server responds, it does not serve the model, or a client cannot use it.
@@ -166,7 +166,7 @@ async def _describe(
         raise unreadable_error(error) from error
     reads_videos = decoupled and set(inputs) == VIDEO_INPUTS
     input_name = INPUT if reads_videos else find_image_input(inputs)
-    task = task_of(outputs, decoupled=decoupled, best_classes=best_classes)
+    task = find_task(outputs, decoupled=decoupled, best_classes=best_classes)
     if input_name is None or task is None:
         return str(explain_no_images(inputs, outputs, decoupled=decoupled))
     return ServedModel(

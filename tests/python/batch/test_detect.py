@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"
 
 
-def batch_of(*images: bytes | None) -> pa.Table:
+def make_batch(*images: bytes | None) -> pa.Table:
     columns = {
         "path": [f"{number}.jpg" for number in range(len(images))],
         "bytes": pa.array(images, pa.binary()),
@@ -31,7 +31,7 @@ def detect() -> Detect:
 
 def test_detections(detect: Detect) -> None:
     assert detect.task is Task.detection
-    table = detect(batch_of(SAMPLE.read_bytes(), b"no image", None))
+    table = detect(make_batch(SAMPLE.read_bytes(), b"no image", None))
     good, corrupt, unreadable = table.to_pylist()
     assert (good["path"], good["status"], good["label"]) == ("0.jpg", "ok", 0)
     assert (good["width"], good["height"]) == (640, 427)
@@ -48,7 +48,7 @@ def test_paths_are_not_needed(detect: Detect) -> None:
 
 
 def test_a_spec_travels(detect: Detect) -> None:
-    batch = batch_of(SAMPLE.read_bytes())
+    batch = make_batch(SAMPLE.read_bytes())
     ours = Detect(PipelineSpec.from_repository(REPOSITORY))(batch)
     assert ours["boxes"].to_pylist() == detect(batch)["boxes"].to_pylist()
 

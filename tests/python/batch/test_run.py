@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2] / "model_repository"
 
 
-def rows_of(output: Path) -> list[dict[str, Any]]:
+def read_rows(output: Path) -> list[dict[str, Any]]:
     return [
         row
         for path in sorted(output.glob("part-*.parquet"))
@@ -47,7 +47,7 @@ def run_on_cluster(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def assert_each_once(output: Path, count: int, damaged: int) -> None:
-    rows = rows_of(output)
+    rows = read_rows(output)
     assert len(rows) == len({row["path"] for row in rows}) == count
     expected = Counter(ok=count - damaged, corrupt_image=damaged)
     assert Counter(row["status"] for row in rows) == +expected
@@ -64,7 +64,7 @@ def test_on_this_machine(tmp_path: Path) -> None:
     assert summary["skipped"] == {".txt": 1}
     assert "40 images, 0 done before" in result.stderr
     assert_each_once(output, 40, 2)
-    for row in rows_of(output):
+    for row in read_rows(output):
         if row["status"] == "ok":
             assert row["width"] > row["height"] > 0
             assert len(row["boxes"]) == len(row["scores"]) == len(row["class_ids"])
@@ -85,7 +85,7 @@ def test_on_this_machine(tmp_path: Path) -> None:
     write_data_set(tmp_path / "more", 1)
     (tmp_path / "more" / "00000.jpg").rename(photos / "00002a.jpg")
     more = endcap_batch(photos, "--repository", REPOSITORY, "--output", output, "--json")
-    assert (json.loads(more.stdout)["processed"], len(rows_of(output))) == (1, 41)
+    assert (json.loads(more.stdout)["processed"], len(read_rows(output))) == (1, 41)
     now = {path.name: path.stat().st_mtime_ns for path in output.glob("part-*")}
     assert now.items() > before.items()
 

@@ -20,7 +20,7 @@ from endcap.client import ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.video import VideoFrame, VideoWriter
 from tests.support.cli_runs import assert_error_message, endcap
-from tests.support.videos import pictures_of, write_clip
+from tests.support.videos import read_pictures, write_clip
 
 NO_SERVER = "127.0.0.1:1"
 
@@ -185,7 +185,7 @@ def test_a_frame_that_fails_does_not_end_the_video(
         f"12 frames in {drawn}\nendcap: 2 of 12 frames of {flickering} failed, first frame 3 "
         "(corrupt_image: image 0 is not a JPEG)\n"
     )
-    pictures = pictures_of(drawn)
+    pictures = read_pictures(drawn)
     assert len(pictures) == 12
     has_boxes = [np.count_nonzero(np.ptp(picture, axis=2) > 60) > 200 for picture in pictures]
     assert has_boxes == [number not in failed for number in range(12)]

@@ -46,7 +46,7 @@ def read_until_ready(process: subprocess.Popen[str]) -> dict[str, str]:
     return {name: value.strip() for name, value in lines} | {"": process.stdout.readline().strip()}
 
 
-def server_of(process: subprocess.Popen[str]) -> int:
+def find_server(process: subprocess.Popen[str]) -> int:
     """The process id of the tritonserver that a `serve` has started."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (child,) = children
@@ -104,7 +104,7 @@ def test_serve_runs_until_a_signal_and_stops_cleanly(
 ) -> None:
     process = start_serve(echo_repository)
     shown = read_until_ready(process)
-    server_id = server_of(process)
+    server_id = find_server(process)
     assert shown["models"] == "echo"
     assert is_ready(shown["HTTP"])
     with urllib.request.urlopen(shown["metrics"], timeout=5) as response:
@@ -125,7 +125,7 @@ def test_serve_ends_with_an_error_when_the_server_dies(
     log_file = tmp_path / "server.log"
     process = start_serve(echo_repository, "--log-file", log_file)
     read_until_ready(process)
-    os.kill(server_of(process), signal.SIGKILL)
+    os.kill(find_server(process), signal.SIGKILL)
     _, problems = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "tritonserver ended with signal SIGKILL" in problems
@@ -147,7 +147,7 @@ def test_serve_can_be_stopped_while_it_starts(echo_repository: Path) -> None:
 def test_a_second_signal_kills_a_server_that_does_not_end(echo_repository: Path) -> None:
     process = start_serve(echo_repository)
     read_until_ready(process)
-    server_id = server_of(process)
+    server_id = find_server(process)
     os.killpg(server_id, signal.SIGSTOP)
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):

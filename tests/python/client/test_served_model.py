@@ -7,7 +7,7 @@ import pytest
 from endcap.client import Task
 from endcap.client.served_model import TensorSpec, explain_no_images, find_image_input
 from endcap.errors import InvalidArgumentError
-from endcap.results import task_of, why_no_task
+from endcap.results import find_task, why_no_task
 from endcap.triton.labels import parse_labels
 
 # --- names of classes -----------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_labels_that_are_no_list_are_refused(text: str, said: str) -> None:
     ],
 )
 def test_the_task_follows_from_the_outputs(outputs: set[str], task: Task | None) -> None:
-    assert task_of(outputs) is task
+    assert find_task(outputs) is task
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_task_follows_from_the_outputs(outputs: set[str], task: Task | None)
     ],
 )
 def test_why_a_model_has_no_task(outputs: list[str], reason: str) -> None:
-    assert task_of(outputs) is None
+    assert find_task(outputs) is None
     assert why_no_task(outputs) == reason
 
 

@@ -47,7 +47,7 @@ def lease(region: Any) -> Lease:
     return Lease(region, tritonclient)
 
 
-def part_of(tensor: Any) -> tuple[str, int, int]:
+def region_part(tensor: Any) -> tuple[str, int, int]:
     """The region, the offset and the length that a request names for a tensor."""
     given = tensor._get_tensor()["parameters"]
     names = ("shared_memory_region", "shared_memory_offset", "shared_memory_byte_size")
@@ -57,7 +57,7 @@ def part_of(tensor: Any) -> tuple[str, int, int]:
 
 def contents(region: Any, tensor: Any) -> bytes:
     """What another process finds in the file."""
-    _, offset, byte_size = part_of(tensor)
+    _, offset, byte_size = region_part(tensor)
     return (FOLDER / region.name).read_bytes()[offset : offset + byte_size]
 
 
@@ -80,8 +80,8 @@ def test_tensors_are_put_at_aligned_places(region: Any, lease: Lease) -> None:
         ("a", [5], "UINT8"),
         ("b", [4, 3], "FP32"),
     ]
-    assert part_of(inputs[0]) == (region.name, 0, 5)
-    assert part_of(inputs[1]) == (region.name, 64, 48)
+    assert region_part(inputs[0]) == (region.name, 0, 5)
+    assert region_part(inputs[1]) == (region.name, 64, 48)
     assert contents(region, inputs[0]) == first.tobytes()
     assert contents(region, inputs[1]) == second.tobytes()
 
@@ -123,7 +123,7 @@ def test_a_type_that_triton_lacks_is_refused_and_takes_no_room(lease: Lease, dty
 
 def test_an_output_is_read_without_a_copy(region: Any, lease: Lease) -> None:
     output = lease.output("head", (2, 100), np.float32)
-    assert part_of(output) == (region.name, 0, 800)
+    assert region_part(output) == (region.name, 0, 800)
     view = lease.read("head", response((2, 50)))
     assert (view.shape, view.dtype) == ((2, 50), np.float32)
     with (FOLDER / region.name).open("r+b") as file:  # as the server writes
@@ -135,7 +135,7 @@ def test_an_output_is_read_without_a_copy(region: Any, lease: Lease) -> None:
         [2, 50],
         "FP32",
     )
-    assert part_of(passed_on) == (region.name, 0, 400)
+    assert region_part(passed_on) == (region.name, 0, 400)
     assert lease.read("head", response((0, 50))).shape == (0, 50)
     assert np.from_dlpack(view)[0, 0] == 3.5
 

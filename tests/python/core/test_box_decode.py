@@ -21,7 +21,7 @@ forced_implementation = on_each_implementation("box_decode")
 BOX_FAMILIES = [each for each in FAMILIES if each != "classification"]
 
 
-def tensors_of(head: Any) -> dict[str, np.ndarray]:
+def head_tensors(head: Any) -> dict[str, np.ndarray]:
     return head if isinstance(head, dict) else {"head": head}
 
 
@@ -202,7 +202,7 @@ def test_candidates_are_those_of_the_definition(name: str, dtype: type, selectio
     family, num_classes, head, parameters = CASES[name]
     given = {
         key: values.astype(dtype) if values.dtype == np.float32 else values
-        for key, values in tensors_of(head).items()
+        for key, values in head_tensors(head).items()
     }
     wide = {
         key: values.astype(np.float32) if values.dtype == np.float16 else values

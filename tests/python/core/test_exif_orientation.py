@@ -29,14 +29,14 @@ MAKE, EXIF_IFD = 0x010F, 0x8769
 Entry = tuple[int, int, int, bytes]  # tag, type, count, values
 
 
-def values_of(kind: int, values: Sequence[float], order: str = "<") -> bytes:
+def pack_values(kind: int, values: Sequence[float], order: str = "<") -> bytes:
     if kind in (5, 10):
         return b"".join(struct.pack(order + "ii", value, 1) for value in values)
     return b"".join(struct.pack(order + TYPES[kind], value) for value in values)
 
 
 def orientation(kind: int, *values: float, order: str = "<") -> Entry:
-    return jpegs.ORIENTATION_TAG, kind, len(values), values_of(kind, values, order)
+    return jpegs.ORIENTATION_TAG, kind, len(values), pack_values(kind, values, order)
 
 
 def tiff(

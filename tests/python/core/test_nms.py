@@ -69,13 +69,13 @@ def test_boxes_of_any_bits_equal_oracle(boxes: np.ndarray) -> None:
 def assert_pairs(first: np.ndarray, second: np.ndarray, iou_threshold: float) -> None:
     """Boxes that only their partners overlap: the better one stays, its IoU decides the other."""
     boxes = np.stack([first, second], axis=1).reshape(-1, 4)
-    stay = ~(iou_of(first, second) > iou_threshold)
+    stay = ~(pairwise_iou(first, second) > iou_threshold)
     kept = endcap.nms(boxes, np.tile([0.9, 0.8], len(first)), iou_threshold)
     assert kept.tolist() == [*range(0, len(boxes), 2), *(1 + 2 * np.flatnonzero(stay))]
     assert not stay.all()
 
 
-def iou_of(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def pairwise_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The oracle's float32 arithmetic on whole arrays."""
     sides = np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(
         first[..., :2], second[..., :2]
@@ -249,7 +249,7 @@ def test_many_boxes(name: str, iou_threshold: float) -> None:
     rank = np.argsort(np.argsort(-scores, kind="stable"))
     assert (np.diff(rank[kept]) > 0).all()
     with np.errstate(all="ignore"):
-        suppresses = iou_of(boxes[:, None], boxes[kept]) > iou_threshold
+        suppresses = pairwise_iou(boxes[:, None], boxes[kept]) > iou_threshold
     suppresses &= rank[kept] < rank[:, None]
     suppresses &= class_ids[kept] == class_ids[:, None]
     is_kept = np.isin(np.arange(len(boxes)), kept)

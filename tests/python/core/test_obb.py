@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import endcap
-from tests.reference.rotated_boxes import corners as corners_of
+from tests.reference.rotated_boxes import corners as rotated_corners
 from tests.reference.rotated_boxes import le90 as le90_reference
 from tests.support.forced_implementations import on_each_implementation
 from tests.support.sample_heads import end2end_obb_head, obb_head
@@ -22,7 +22,7 @@ SAME_SCALES = np.float32([0.5, 0.5, 20, 40, 600, 400, 1, 0])
 
 def rotated(xywhr: np.ndarray) -> np.ndarray:
     """float64 [N, 4, 2], the corners of the boxes, upper left first."""
-    return np.stack([np.roll(corners_of(box), 2, axis=0) for box in xywhr])
+    return np.stack([np.roll(rotated_corners(box), 2, axis=0) for box in xywhr])
 
 
 def to_xywhr(rows: endcap.ImageDetections) -> np.ndarray:

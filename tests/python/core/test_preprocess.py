@@ -65,7 +65,7 @@ def test_geometry(fit: str, image_h: int, image_w: int, height: int, width: int)
     np.testing.assert_array_equal(result.geometry[0], place.geometry(image_h, image_w))
 
 
-def crop_of(resized: Pixels, place: Placement, height: int, width: int) -> Pixels:
+def crop(resized: Pixels, place: Placement, height: int, width: int) -> Pixels:
     return resized[-place.pad_y : height - place.pad_y, -place.pad_x : width - place.pad_x]
 
 
@@ -76,7 +76,7 @@ def test_center_crop(source: tuple[int, int], shorter: int, antialias: bool) -> 
     pixels = jpegs.photo(*source)
     place = center_crop(*source, 96, 83, resize_shorter=shorter)
     resize = pillow_resize if antialias else opencv_resize
-    expected = crop_of(resize(pixels, place.new_h, place.new_w), place, 96, 83)
+    expected = crop(resize(pixels, place.new_h, place.new_w), place, 96, 83)
     result = endcap.preprocess(
         pixels,
         size=(96, 83),

@@ -12,7 +12,7 @@ import endcap
 from tests.reference.oc_sort import OcSort
 from tests.reference.side_byte_track import SideByteTrack
 from tests.reference.tracking import ByteTrack
-from tests.support.track_scenes import Frame, detections_of, make_scene, track
+from tests.support.track_scenes import Frame, make_scene, to_detections, track
 
 DEFINITIONS: dict[Any, Any] = {
     "bytetrack": ByteTrack,
@@ -30,7 +30,7 @@ def seen(*boxes: tuple[float, ...], score: float = 0.9) -> endcap.ImageDetection
     return endcap.ImageDetections.from_list(endcap.Detection(box, score, 0) for box in boxes)
 
 
-def ids_of(tracked: endcap.ImageDetections) -> list[int]:
+def id_list(tracked: endcap.ImageDetections) -> list[int]:
     assert tracked.track_ids is not None
     return tracked.track_ids.tolist()
 
@@ -127,10 +127,10 @@ def test_parameters_mean_what_they_say(
 def test_a_second_frame_confirms_a_track() -> None:
     tracker = endcap.Tracker()
     tracker(NOTHING)
-    assert [ids_of(tracker(ONE)) for _ in range(2)] == [[-1], [1]]
+    assert [id_list(tracker(ONE)) for _ in range(2)] == [[-1], [1]]
     tracker.reset()
     assert tracker.frames == 0
-    assert ids_of(tracker(ONE)) == [1]
+    assert id_list(tracker(ONE)) == [1]
     assert (tracker.frames, tracker.track_count) == (1, 1)
 
 
@@ -158,7 +158,7 @@ def test_a_track_that_was_lost_for_too_long_may_come_back_once() -> None:
             again = endcap.Tracker(track_buffer=3)
             again.restore(tracker.save())
             tracker = again
-        return ids_of(tracked)[-1]
+        return id_list(tracked)[-1]
 
     gap = [False] * 3
     assert run(True, True, *gap, True) == 1
@@ -245,7 +245,7 @@ def test_numbers_that_are_not_finite(name: str, bad: float) -> None:
     tracker = endcap.Tracker()
     track(scene[:5], tracker)
     before = tracker.save()
-    detections = detections_of(scene[5])
+    detections = to_detections(scene[5])
     getattr(detections, name)[-1] = bad
     number = len(detections) - 1
     with pytest.raises(endcap.InvalidArgumentError, match=rf"of detection {number} is not finite"):
@@ -255,7 +255,7 @@ def test_numbers_that_are_not_finite(name: str, bad: float) -> None:
 
 def test_boxes_without_an_area_have_no_track() -> None:
     boxes = [(10, 20, 10, 90), (10, 20, 60, 20), (60, 20, 10, 90), (10, 20, 60, 90)]
-    assert ids_of(endcap.Tracker()(seen(*boxes))) == [-1, -1, -1, 1]
+    assert id_list(endcap.Tracker()(seen(*boxes))) == [-1, -1, -1, 1]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_what_is_too_large_or_does_not_fit_is_refused() -> None:
 
 def test_threads_wait_for_each_other() -> None:
     tracker = endcap.Tracker()
-    frames = [detections_of(frame) for frame in make_scene(9)]
+    frames = [to_detections(frame) for frame in make_scene(9)]
     with ThreadPoolExecutor(4) as pool:
         tracked = list(pool.map(tracker, frames))
     assert tracker.frames == len(frames)
@@ -327,7 +327,9 @@ def walking_ids(tracker: endcap.Tracker, *, skips: bool) -> list[int]:
         frame += gap + 1
         if skips:
             tracker.skip(gap)
-        ids += ids_of(tracker(seen((600, 600, 700, 700), (8 * frame, 20, 8 * frame + 50, 140))))[1:]
+        ids += id_list(tracker(seen((600, 600, 700, 700), (8 * frame, 20, 8 * frame + 50, 140))))[
+            1:
+        ]
     return ids
 
 
@@ -345,7 +347,7 @@ def test_an_object_keeps_its_id_over_frames_that_are_skipped(preset: Any) -> Non
 def test_a_score_equal_to_the_thresholds_starts_a_track(preset: Any) -> None:
     tracker = endcap.Tracker(preset, high_score_threshold=0.5, new_track_threshold=0.5)
     one = seen((10, 20, 60, 140), score=0.5)
-    assert [ids_of(tracker(one)) for _ in range(5)][-1][0] > 0
+    assert [id_list(tracker(one)) for _ in range(5)][-1][0] > 0
 
 
 @each_preset
@@ -358,7 +360,7 @@ def test_skipped_frames_confirm_no_track_and_end_none(preset: Any) -> None:
         again = endcap.Tracker(preset)
         again.restore(tracker.save())
         tracker = again
-        ids += ids_of(tracker(ONE))
+        ids += id_list(tracker(ONE))
     assert ids[0] == -1
     assert ids[4:] == [1, 1]
 
@@ -373,7 +375,7 @@ def test_a_low_score_continues_a_track_over_skipped_frames() -> None:
                 tracker.skip(3)
             else:
                 tracker(NOTHING)
-        assert ids_of(found) == expected
+        assert id_list(found) == expected
 
 
 @each_preset

@@ -66,19 +66,19 @@ def test_no_server_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_invalid_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def expect_of(program: Path, *parts: str) -> None:
+    def expect_error(program: Path, *parts: str) -> None:
         found = check("server", SHIPPED, tritonserver=program)
         expect(found, ERROR, *parts, "bin/tritonserver")
 
-    expect_of(tmp_path, f"--tritonserver {tmp_path} is not a program")
-    expect_of(Path("/bin/ls"), "ls is not tritonserver: its --help does not name --model-repos")
+    expect_error(tmp_path, f"--tritonserver {tmp_path} is not a program")
+    expect_error(Path("/bin/ls"), "ls is not tritonserver: its --help does not name --model-repos")
     program = tmp_path / "tritonserver"
     program.write_bytes(b"\0 half a download")
     program.chmod(0o755)
-    expect_of(program, f"{program} is not tritonserver: Exec format error")
+    expect_error(program, f"{program} is not tritonserver: Exec format error")
     program.write_text("#!/bin/sh\nexec sleep 50\n")
     monkeypatch.setattr(server_checks, "_HELP_WITHIN_S", 0.5)
-    expect_of(program, f"{program} is not tritonserver: no response in 0.5 s")
+    expect_error(program, f"{program} is not tritonserver: no response in 0.5 s")
 
 
 def test_a_library_of_the_server_is_missing(tmp_path: Path) -> None:

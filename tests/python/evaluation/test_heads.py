@@ -35,7 +35,7 @@ PROTOTYPES = {"mask_coefficients": 8, "prototype_size": (80, 104)}
 Heads = dict[str, NDArray[Any]]
 
 
-def logits_of(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def to_logits(scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """Raw numbers that sigmoid makes these scores of."""
     clipped = np.clip(scores.astype(np.float64), 1e-6, 1 - 1e-6)
     return np.log(clipped / (1 - clipped)).astype(np.float32)
@@ -45,7 +45,7 @@ def yolov8(*, raw: bool = False, scale: float = 1.0, corners: bool = False) -> H
     head = yolov8_head(7, anchors=400, num_classes=CLASSES)
     head[:4] *= scale
     if raw:
-        head[4:] = logits_of(head[4:])
+        head[4:] = to_logits(head[4:])
     if corners:
         head[2:4] += head[:2]
     return {"head": head}
@@ -54,7 +54,7 @@ def yolov8(*, raw: bool = False, scale: float = 1.0, corners: bool = False) -> H
 def yolov5(*, raw: bool = False) -> Heads:
     head = yolov5_head(7, anchors=400, num_classes=CLASSES)
     if raw:
-        head[:, 4:] = logits_of(head[:, 4:])
+        head[:, 4:] = to_logits(head[:, 4:])
     return {"head": head}
 
 

@@ -32,7 +32,7 @@ from endcap.triton.stage_settings import (
     preprocess_settings,
 )
 from tests.support.sample_heads import seg_outputs
-from tests.support.server_requests import StubRequest, responses_of
+from tests.support.server_requests import StubRequest, run_stage
 
 IDS = np.int32([[2, 0], [1, -1]])
 
@@ -197,7 +197,7 @@ def test_faults_in_unrequested_outputs_do_not_fail() -> None:
     broken = {**good, "protos": np.full_like(good["protos"], np.nan)}
     stage = segmentation()
     boxes, masks = StubRequest(broken, ["num_detections"]), StubRequest(good, ["detection_rle"])
-    without, with_masks = responses_of(stage, [boxes, masks])
+    without, with_masks = run_stage(stage, [boxes, masks])
     assert without["num_detections"][0, 0] > 3
     assert with_masks["detection_rle"][0, 0] != b""
     jobs = [stage.prepare(StubRequest(broken, ["detection_rle"])), stage.prepare(masks)]
@@ -216,9 +216,9 @@ def test_requests_with_different_numbers_of_anchors_share_a_run() -> None:
         StubRequest({name: array[None] for name, array in each.items()}, ["detection_boxes"])
         for each in made
     ]
-    together = responses_of(stage, requests)
+    together = run_stage(stage, requests)
     for response, request in zip(together, requests, strict=True):
-        (alone,) = responses_of(stage, [request])
+        (alone,) = run_stage(stage, [request])
         np.testing.assert_array_equal(response["detection_boxes"], alone["detection_boxes"])
 
 

@@ -20,7 +20,7 @@ from tests.support.init_runs import init
 OPTIONS: dict[str, Any] = {"num_classes": 5, "preset": "ultralytics"}
 
 
-def plan_of(model: Path, **options: Any) -> Plan:
+def plan_model(model: Path, **options: Any) -> Plan:
     return make_plan(model, InitOptions(**OPTIONS, **options), model.parent)
 
 
@@ -36,7 +36,7 @@ def test_suppression_inside_gives_single_images_without_metadata(tmp_path: Path)
     names = ["all_boxes", "all_scores"]
     made.graph.node.append(onnx.helper.make_node("NonMaxSuppression", names, ["kept"]))
     onnx.save(made, model)
-    plan = plan_of(model)
+    plan = plan_model(model)
     assert plan.network_batch == 1
     assert "suppression inside" in next(iter(plan.summary())).reason
     assert "without suppression inside" in plan.batch_advice

@@ -15,7 +15,7 @@ from endcap.repository.options import decided_values
 from endcap.repository.plan import Plan
 from tests.support import family_networks as families
 from tests.support.family_networks import Network
-from tests.support.init_runs import plan_of
+from tests.support.init_runs import plan_network
 
 VIT = {
     "image_processor_type": "ViTImageProcessor",
@@ -55,7 +55,7 @@ def plan_beside(
         if content is not None:
             text = content if isinstance(content, str) else json.dumps(content)
             (folder / name).write_text(text)
-    return plan_of(network, folder, **options)
+    return plan_network(network, folder, **options)
 
 
 SEVEN = ["tench", "goldfish", "shark, great white", "ray", "cock", "hen", "ostrich"]
@@ -202,10 +202,10 @@ def test_files_above_a_folder_called_onnx(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         if error is None:
-            assert plan_of(families.classifier(), folder).classes.names == tuple(SEVEN)
+            assert plan_network(families.classifier(), folder).classes.names == tuple(SEVEN)
         else:
             with pytest.raises(error):
-                plan_of(families.classifier(), folder)
+                plan_network(families.classifier(), folder)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from endcap.repository.plan import make_plan
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
 from tests.support.family_networks import Network, Output
-from tests.support.init_runs import plan_of, write_shapes
+from tests.support.init_runs import plan_network, write_shapes
 
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32", "task": "detect"}
 CLASSIFIES = {"author": "Ultralytics", "task": "classify", "imgsz": "[64, 64]"}
@@ -53,7 +53,7 @@ def grid_network(size: tuple[int, int], strides: tuple[int, ...], anchors: int) 
 def test_grids_determine_the_family(
     size: tuple[int, int], strides: tuple[int, ...], anchors: int, family: str, tmp_path: Path
 ) -> None:
-    plan = plan_of(grid_network(size, strides, anchors), tmp_path)
+    plan = plan_network(grid_network(size, strides, anchors), tmp_path)
     assert plan.head.family == family
     assert plan.head.num_classes == 3
     assert ", ".join(map(str, strides)) in plan.head.reason
@@ -62,7 +62,7 @@ def test_grids_determine_the_family(
 
 
 def test_ultralytics_classifiers_bring_their_own_recipe(tmp_path: Path) -> None:
-    plan = plan_of(replace(families.classifier(), metadata=CLASSIFIES), tmp_path)
+    plan = plan_network(replace(families.classifier(), metadata=CLASSIFIES), tmp_path)
     recipe = endcap.Preprocessor(**decided_values(plan.preprocess)).parameters  # type: ignore[arg-type]
     assert recipe["fit"] == "center_crop"
     assert (recipe["size"], recipe["resize_shorter"]) == ("64,64", "64")
@@ -71,7 +71,7 @@ def test_ultralytics_classifiers_bring_their_own_recipe(tmp_path: Path) -> None:
 
 def test_a_crop_keeps_the_presets_proportion(tmp_path: Path) -> None:
     network = replace(families.classifier(), size=(384, 384))
-    plan = plan_of(network, tmp_path, head="classification", preset="torchvision")
+    plan = plan_network(network, tmp_path, head="classification", preset="torchvision")
     assert plan.preprocess["resize_shorter"].value == "439"
     assert "224/256" in plan.preprocess["resize_shorter"].reason
 
@@ -90,14 +90,14 @@ def test_a_size_in_the_metadata_fills_an_open_one(tmp_path: Path) -> None:
     network = replace(
         families.yolov8(size=("height", "width")), metadata={**ULTRALYTICS, "imgsz": "[64, 64]"}
     )
-    plan = plan_of(network, tmp_path)
+    plan = plan_network(network, tmp_path)
     assert plan.image.size == (64, 64)
     assert "imgsz" in plan.image.size_reason
 
 
 def test_what_is_given_wins(tmp_path: Path) -> None:
     settings = {"score_threshold": "0.5", "upscale": "false", "multi_label": "true"}
-    plan = plan_of(families.yolov8(), tmp_path, preset="rtdetr", settings=settings)
+    plan = plan_network(families.yolov8(), tmp_path, preset="rtdetr", settings=settings)
     assert plan.preprocess["preset"].value == "rtdetr"
     assert plan.preprocess["upscale"].value == "false"
     assert plan.postprocess["score_threshold"].value == "0.5"
@@ -106,7 +106,7 @@ def test_what_is_given_wins(tmp_path: Path) -> None:
 
 def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
     names = {**ULTRALYTICS, "names": "['a', 'b']"}
-    plan = plan_of(replace(families.yolov5(), metadata=names), tmp_path, head="yolov5")
+    plan = plan_network(replace(families.yolov5(), metadata=names), tmp_path, head="yolov5")
     assert plan.classes.names is None
     assert "names 2" in plan.classes.reason
 
@@ -118,14 +118,14 @@ def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
 )
 def test_a_name_that_no_file_can_hold_costs_that_name_alone(names: str, tmp_path: Path) -> None:
     network = replace(families.yolov8(), metadata={**ULTRALYTICS, "names": names})
-    plan = plan_of(network, tmp_path)
+    plan = plan_network(network, tmp_path)
     assert plan.classes.names == ("class 0", "c", "d")
     assert "--labels FILE names them all" in plan.classes.reason
 
 
 def test_an_output_of_another_type_is_cast(tmp_path: Path) -> None:
     network = families.efficient_nms(ids="int64")
-    plan = plan_of(network, tmp_path, num_classes=6, preset="ultralytics")
+    plan = plan_network(network, tmp_path, num_classes=6, preset="ultralytics")
     assert [str(each) for each in plan.served][::3] == [
         "num_dets INT32 [1]",
         "det_classes INT64 [20]",
@@ -137,7 +137,7 @@ def test_an_output_of_another_type_is_cast(tmp_path: Path) -> None:
 
 def test_a_number_of_classes_that_is_given_wins_over_names(tmp_path: Path) -> None:
     names = {**ULTRALYTICS, "names": "['a', 'b']"}
-    plan = plan_of(replace(families.end2end(), metadata=names), tmp_path, num_classes=5)
+    plan = plan_network(replace(families.end2end(), metadata=names), tmp_path, num_classes=5)
     assert plan.postprocess["num_classes"].value == "5"
     assert plan.classes.names is None
 
@@ -148,7 +148,7 @@ def test_boxes_that_are_no_corners(tmp_path: Path) -> None:
     base = output.base.copy()
     base[:, 2:4] = 5
     centred = Network({"output0": replace(output, base=base)})
-    plan = plan_of(centred, tmp_path, num_classes=5, preset="ultralytics")
+    plan = plan_network(centred, tmp_path, num_classes=5, preset="ultralytics")
     assert plan.postprocess["box_format"].value == "cxcywh"
 
 
@@ -209,10 +209,10 @@ def test_sizes_in_metadata(text: str, size: tuple[int, int] | None) -> None:
 
 def test_a_classifier_has_a_threshold_only_with_several_labels(tmp_path: Path) -> None:
     chosen = {"head": "classification", "preset": "torchvision"}
-    plain = plan_of(families.classifier(), tmp_path, **chosen)
+    plain = plan_network(families.classifier(), tmp_path, **chosen)
     assert "score_threshold" not in plain.postprocess
     settings = {"multi_label": "true", "activation": "sigmoid"}
-    several = plan_of(families.classifier(), tmp_path, **chosen, settings=settings)
+    several = plan_network(families.classifier(), tmp_path, **chosen, settings=settings)
     assert several.postprocess["score_threshold"].value == "0.25"
     with pytest.raises(InvalidArgumentError, match="score_threshold changes nothing"):
-        plan_of(families.classifier(), tmp_path, **chosen, settings={"score_threshold": "0.5"})
+        plan_network(families.classifier(), tmp_path, **chosen, settings={"score_threshold": "0.5"})

@@ -19,7 +19,7 @@ from tests.support import finished_networks as finished
 from tests.support.documented_heads import flat
 from tests.support.family_networks import Network, Output
 from tests.support.finished_networks import Finished
-from tests.support.init_runs import init, plan_of
+from tests.support.init_runs import init, plan_network
 
 
 # SSDLite has the same mean for all channels.
@@ -29,7 +29,7 @@ from tests.support.init_runs import init, plan_of
 def test_normalisation_inside_the_network_is_not_repeated(
     mean: tuple[float, ...], text: str, tmp_path: Path
 ) -> None:
-    plan = plan_of(Finished(mean=mean), tmp_path)
+    plan = plan_network(Finished(mean=mean), tmp_path)
     chosen = decided_values(plan.preprocess)
     assert chosen["preset"] == "ssd"
     assert (chosen["mean"], chosen["std"]) == ("0,0,0", "1,1,1")
@@ -39,14 +39,14 @@ def test_normalisation_inside_the_network_is_not_repeated(
 
 def test_without_normalisation_the_recipe_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="--preset"):
-        plan_of(Finished(normalizes=False), tmp_path)
+        plan_network(Finished(normalizes=False), tmp_path)
 
 
 @pytest.mark.parametrize("has_batch", [False, True])
 def test_the_edited_network_gives_the_same_rows_with_a_batch(
     has_batch: bool, tmp_path: Path
 ) -> None:
-    plan = plan_of(Finished(has_batch=has_batch, least=3), tmp_path)
+    plan = plan_network(Finished(has_batch=has_batch, least=3), tmp_path)
     onnx.checker.check_model(str(plan.network.file), full_check=True)
     session = onnxruntime.InferenceSession(plan.network.file)
     assert [each.shape for each in session.get_inputs()] == [[1, 3, 64, 64]]
@@ -60,7 +60,7 @@ def test_the_edited_network_gives_the_same_rows_with_a_batch(
 
 
 def test_configs_leave_the_number_of_rows_open(tmp_path: Path) -> None:
-    texts = render(plan_of(Finished(), tmp_path), "models")
+    texts = render(plan_network(Finished(), tmp_path), "models")
     network, postprocess = (texts[f"{each}/config.pbtxt"] for each in ("detector", "postprocess"))
     assert "max_batch_size: 0" in network
     assert "dims: [ 1, -1, 4 ]" in network
@@ -71,7 +71,7 @@ def test_configs_leave_the_number_of_rows_open(tmp_path: Path) -> None:
 
 
 def test_edits_of_the_graph_are_listed(tmp_path: Path) -> None:
-    rows = [row for row in plan_of(Finished(), tmp_path).summary() if row.name == "graph edit"]
+    rows = [row for row in plan_network(Finished(), tmp_path).summary() if row.name == "graph edit"]
     assert [row.value for row in rows] == ["image", "1", "2", "3"]
     assert {row.reason for row in rows} == {"gets a batch dimension"}
     network = flat([5, 4, 0, 1, 2, 3], count=True)

@@ -24,7 +24,7 @@ from tests.support import odd_networks as odd
 from tests.support.documented_heads import HEADS, DocumentedHead
 from tests.support.family_networks import Network, Output
 from tests.support.finished_networks import Finished
-from tests.support.init_runs import init, plan_of
+from tests.support.init_runs import init, plan_network
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_decided_about_a_network(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    plan = plan_of(case.network, tmp_path, **init_options(case.options))
+    plan = plan_network(case.network, tmp_path, **init_options(case.options))
     assert plan.head.family == case.family
     chosen = decided_values({**plan.preprocess, **plan.postprocess})
     expected = values(case.expected)
@@ -424,10 +424,10 @@ def test_scores_may_exceed_1_by_rounding() -> None:
 
 
 def test_masks_are_declared_by_their_resolution(tmp_path: Path) -> None:
-    results = [str(spec) for spec in plan_of(families.seg(), tmp_path).results]
+    results = [str(spec) for spec in plan_network(families.seg(), tmp_path).results]
     assert results[-1] == "detection_rle STRING [300]"
     assert not any("detection_masks" in spec for spec in results)
-    plan = plan_of(families.seg(), tmp_path, settings={"mask_resolution": "input"})
+    plan = plan_network(families.seg(), tmp_path, settings={"mask_resolution": "input"})
     assert "detection_masks UINT8 [300, 64, 8]" in map(str, plan.results)
     assert 'key: "detection_masks"' in render(plan, "models")["detect/config.pbtxt"]
 
@@ -436,7 +436,7 @@ def test_a_description_of_other_anchors_is_refused(tmp_path: Path) -> None:
     settings = {"anchors": "grid", "anchor_grid": "8:16x16"}
     network = families.ssd(anchors=False)
     with pytest.raises(endcap.InvalidArgumentError, match="144"):
-        plan_of(network, tmp_path, num_classes=3, preset="ssd", settings=settings)
+        plan_network(network, tmp_path, num_classes=3, preset="ssd", settings=settings)
 
 
 def with_more(network: Network, **more: tuple[int, ...]) -> Network:
@@ -459,19 +459,19 @@ def test_optional_outputs_are_said_not_to_be_read(
     network: Network, classes: int, more: dict[str, tuple[int, ...]], tmp_path: Path
 ) -> None:
     network = with_more(network, **more)
-    plan = plan_of(network, tmp_path, num_classes=classes, preset="ultralytics")
+    plan = plan_network(network, tmp_path, num_classes=classes, preset="ultralytics")
     assert plan.head.reason.endswith(f"; {', '.join(more)} not read")
 
 
 def test_masks_next_to_detections_are_said_not_to_be_read(tmp_path: Path) -> None:
-    assert "masks not read" in plan_of(Finished(more=True), tmp_path).head.reason
+    assert "masks not read" in plan_network(Finished(more=True), tmp_path).head.reason
 
 
 def test_other_outputs_are_left_unread_where_the_user_names_the_head(tmp_path: Path) -> None:
     network = with_more(families.yolov8(), embeddings=(84, 9))
     with pytest.raises(RepositoryError, match=r"but embeddings .* would not be read"):
-        plan_of(network, tmp_path)
-    plan = plan_of(network, tmp_path, head="yolov8")
+        plan_network(network, tmp_path)
+    plan = plan_network(network, tmp_path, head="yolov8")
     assert plan.head.reason.endswith("; embeddings not read")
 
 

@@ -20,7 +20,7 @@ from endcap.repository.validation import validate_repository
 from endcap.triton.ensemble import PREPROCESS_BACKEND, read_ensemble, stage_parameters
 from endcap.triton.model_contract import preprocess_contract
 from tests.support import family_networks as families
-from tests.support.init_runs import init, plan_of
+from tests.support.init_runs import init, plan_network
 from tests.support.normalising_networks import Step, X, behind, graph
 
 MEAN, STD = (0.5, 0.25, 0.75), (0.5, 0.25, 0.125)
@@ -246,7 +246,7 @@ def test_a_file_next_to_the_network_that_contradicts_it_is_refused(tmp_path: Pat
 
 def test_noise_is_in_the_range_that_the_network_takes(tmp_path: Path) -> None:
     """The trial run of a network that divides by 255 shows what the same one shows without."""
-    plain = plan_of(families.yolov8(), tmp_path)
+    plain = plan_network(families.yolov8(), tmp_path)
     path = behind(families.yolov8().write(tmp_path / "divides.onnx"), ("Div", X, 255.0))
     divided = make_plan(path, InitOptions(), tmp_path)
     (expected,), (found,) = (

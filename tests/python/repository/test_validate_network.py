@@ -17,7 +17,7 @@ from tests.support.onnx_heads import write_heads, write_network
 HEAD = np.zeros((10, 8400), np.float32)
 
 
-def model_of(
+def write_repository(
     tmp_path: Path, config: str, *, image: list[Any], backend: str = "onnxruntime"
 ) -> Path:
     """A repository of one network images -> head0 [1, 10, 8400]; gives its configuration."""
@@ -50,20 +50,20 @@ output { name: "head0" data_type: TYPE_FP32 dims: [ 10, 8400 ] }
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino", "python"])
 def test_whole_shapes_without_batching(tmp_path: Path, backend: str) -> None:
-    file = model_of(tmp_path, WHOLE, image=FIXED, backend=backend)
+    file = write_repository(tmp_path, WHOLE, image=FIXED, backend=backend)
     if backend == "openvino":
         file.write_text(file.read_text() + 'default_model_filename: "model.onnx"\n')
     assert validate_repository(tmp_path).findings == []
 
 
 def test_a_configuration_without_tensors_takes_the_files(tmp_path: Path) -> None:
-    model_of(tmp_path, "", image=FREE)
+    write_repository(tmp_path, "", image=FREE)
     assert validate_repository(tmp_path).findings == []
 
 
 def test_code_may_add_the_batch_dimension(tmp_path: Path) -> None:
     per_request = PER_IMAGE.replace("max_batch_size: 1", "max_batch_size: 0")
-    file = model_of(tmp_path, per_request, image=FIXED, backend="python")
+    file = write_repository(tmp_path, per_request, image=FIXED, backend="python")
     assert validate_repository(tmp_path).findings == []
     file.write_text(file.read_text().replace("python", "onnxruntime"))
     of_input, of_output = validate_repository(tmp_path).findings
@@ -72,7 +72,7 @@ def test_code_may_add_the_batch_dimension(tmp_path: Path) -> None:
 
 
 def test_a_fixed_batch_of_1_under_python(tmp_path: Path) -> None:
-    file = model_of(tmp_path, PER_IMAGE, image=FIXED, backend="python")
+    file = write_repository(tmp_path, PER_IMAGE, image=FIXED, backend="python")
     assert validate_repository(tmp_path).findings == []
     file.write_text(file.read_text().replace("max_batch_size: 1", "max_batch_size: 4"))
     finding = only_finding(file)
@@ -86,7 +86,7 @@ def test_a_fixed_batch_of_1_under_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize("batch", [1, 4])
 def test_a_batch_that_the_outputs_do_not_follow(tmp_path: Path, backend: str, batch: int) -> None:
     config = PER_IMAGE.replace("max_batch_size: 1", f"max_batch_size: {batch}")
-    finding = only_finding(model_of(tmp_path, config, image=FREE, backend=backend))
+    finding = only_finding(write_repository(tmp_path, config, image=FREE, backend=backend))
     assert (finding.severity, finding.line) == ("error", 2)
     assert "has the fixed batch 1 (its output is head0 FP32 [1, 10, 8400])" in finding.problem
     assert "max_batch_size: 0" in finding.remedy
@@ -102,7 +102,7 @@ def test_a_batch_that_the_nodes_do_not_follow(tmp_path: Path) -> None:
 
 
 def test_onnx_runtimes_backend_takes_no_fixed_batch_at_all(tmp_path: Path) -> None:
-    finding = only_finding(model_of(tmp_path, PER_IMAGE, image=FIXED))
+    finding = only_finding(write_repository(tmp_path, PER_IMAGE, image=FIXED))
     assert (finding.severity, finding.line) == ("error", 2)
     assert "has the fixed batch 1" in finding.problem
     assert "max_batch_size: 0" in finding.remedy
@@ -122,13 +122,13 @@ def test_what_onnx_runtimes_backend_refuses(
     tmp_path: Path, old: str, new: str, line: int, says: str
 ) -> None:
     assert WHOLE.count(old) == 1
-    finding = only_finding(model_of(tmp_path, WHOLE.replace(old, new), image=FIXED))
+    finding = only_finding(write_repository(tmp_path, WHOLE.replace(old, new), image=FIXED))
     assert (finding.severity, finding.line) == ("error", line)
     assert finding.problem.startswith(says)
 
 
 def test_file_without_a_network_is_refused(tmp_path: Path) -> None:
-    file = model_of(tmp_path, WHOLE, image=FIXED)
+    file = write_repository(tmp_path, WHOLE, image=FIXED)
     network = file.parent / "1" / "model.onnx"
     network.write_bytes(b"version https://git-lfs.github.com/spec/v1")
     finding = only_finding(file)

@@ -108,7 +108,7 @@ def test_memory_counts_shared_memory(manifests: list[Manifest]) -> None:
     assert _mib(shared["sizeLimit"]) < _mib(requested) < _mib(limit)
 
 
-def server_of(kind: str) -> dict[str, Any]:
+def kubernetes_server(kind: str) -> dict[str, Any]:
     return _server(_only(load(DEPLOY / "kubernetes" / kind), "Deployment"))
 
 
@@ -117,15 +117,15 @@ def test_clients_cannot_control_the_server() -> None:
     closed = restriction_options(ServerRelease(name="", version=None), ServerSettings())
     assert closed
     # In YAML and in the Dockerfile the key's line breaks are escapes of a quoted string.
-    assert server_of("gpu")["args"][-len(closed) :] == closed
-    cpu = server_of("cpu")
+    assert kubernetes_server("gpu")["args"][-len(closed) :] == closed
+    cpu = kubernetes_server("cpu")
     assert [*cpu["command"], *cpu["args"][:1]] == ["endcap", "serve"]
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_all_files_start_the_server_with_the_same_command(kind: str) -> None:
     image = image_command(kind)
-    server = server_of(kind)
+    server = kubernetes_server(kind)
     assert [*server["command"], *server["args"]] == image
     (container,) = _only(load(DEPLOY / "kserve" / f"{kind}.yaml"), "ServingRuntime")["spec"][
         "containers"

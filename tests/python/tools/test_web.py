@@ -62,7 +62,7 @@ def post(url: str, body: bytes, query: str = "name=a.jpg", **headers: str) -> tu
         return error.code, json.loads(text) if text.startswith(b"{") else text.decode()
 
 
-def rows_of(client: DetectionClient, image: Path) -> list[dict[str, Any]]:
+def detection_rows(client: DetectionClient, image: Path) -> list[dict[str, Any]]:
     return client.detect_one(image).to_dict()["detections"]
 
 
@@ -70,7 +70,7 @@ def test_a_picture_returns_the_clients_detections_drawn(url: str, client: Detect
     status, result = post(url, ROTATED.read_bytes())
     assert status == 200
     assert result["image"] == "a.jpg"
-    assert result["detections"] == rows_of(client, ROTATED)
+    assert result["detections"] == detection_rows(client, ROTATED)
     assert result["detections"]
     kind, _, content = result["picture"].partition(",")
     assert kind == "data:image/jpeg;base64"
@@ -165,7 +165,7 @@ def shown(page: Page) -> list[str]:
 
 def test_a_chosen_file_is_shown(page: Page, client: DetectionClient) -> None:
     page.set_input_files("#file", WIDE)
-    assert shown(page) == [each["label"] for each in rows_of(client, WIDE)]
+    assert shown(page) == [each["label"] for each in detection_rows(client, WIDE)]
     assert page.evaluate("picture.naturalWidth") == 1600
     assert page.evaluate("document.documentElement.scrollWidth") == 400
 
@@ -181,12 +181,12 @@ def test_a_dropped_file_is_shown(page: Page, client: DetectionClient) -> None:
         base64.b64encode(ROTATED.read_bytes()).decode(),
     )
     page.dispatch_event("#stage", "drop", {"dataTransfer": transfer})
-    assert shown(page) == [each["label"] for each in rows_of(client, ROTATED)]
+    assert shown(page) == [each["label"] for each in detection_rows(client, ROTATED)]
 
 
 def test_a_sample_is_a_click_away(page: Page, client: DetectionClient) -> None:
     page.get_by_title(WIDE.name).click()
-    assert len(shown(page)) == len(rows_of(client, WIDE))
+    assert len(shown(page)) == len(detection_rows(client, WIDE))
 
 
 def test_a_broken_file_is_explained_and_the_next_one_works(page: Page, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ LABELS_FILE = SHIPPED / "classify_postprocess" / "labels.txt"
 LABELS = LABELS_FILE.read_text().split()
 
 
-def names_of(images: np.ndarray) -> list[str]:
+def classify(images: np.ndarray) -> list[str]:
     session = onnxruntime.InferenceSession(FILE, providers=["CPUExecutionProvider"])
     (logits,) = session.run(["logits"], {"images": images})
     np.testing.assert_allclose(np.exp(logits).sum(axis=1), 1, atol=2e-3)  # shares of all votes
@@ -62,4 +62,4 @@ def test_plain_colours_by_their_names(flip):
     }  # fmt: skip
     behind = (20, 160, 60) if flip else (100, 100, 100)
     images = crops([disc(colour, behind) for colour in colours.values()])
-    assert names_of(images) == list(colours) == [n for n in LABELS if n in colours]
+    assert classify(images) == list(colours) == [n for n in LABELS if n in colours]

@@ -79,14 +79,14 @@ def test_each_cut_of_the_connection_is_recovered_from(server: str) -> None:
         for cut in range(1, 6):
             proxy.cut()
             while reader.status.reconnects < cut:
-                last = next_of(reader, last)
-            last = next_of(reader, last)
+                last = next_frame(reader, last)
+            last = next_frame(reader, last)
         assert reader.status.reconnects == 5
         assert reader.status.state == "reading"
         assert proxy.connections == 6
 
 
-def next_of(reader: VideoReader, last: object) -> object:
+def next_frame(reader: VideoReader, last: object) -> object:
     """The next frame, whose number and time are greater than those of the one before."""
     frame = next(reader)
     assert frame.index > last.index  # type: ignore[attr-defined]

@@ -182,7 +182,7 @@ def compare_tensors(
         path_text, reason = next(iter(failures.items()), ("", "no image was given"))
         raise EvaluationError(f"no image can be compared; {path_text}: {reason}")
     observed, notes = _observe(compared, forms, pipeline.name, own, has_network=has_network)
-    if inside is not None and not _is_input_of(inside, compared):
+    if inside is not None and not _fits_input(inside, compared):
         compared = [replace(each, training=inside.undo(each.training)) for each in compared]
         notes.append(
             f"the network itself begins by computing {inside}; the training's tensors are those "
@@ -267,7 +267,7 @@ def _channels_last(tensor: NDArray[Any], layout: str) -> Floats:
     return np.ascontiguousarray(ordered, np.float32)
 
 
-def _is_input_of(inside: InputNormalization, compared: Sequence[_Image]) -> bool:
+def _fits_input(inside: InputNormalization, compared: Sequence[_Image]) -> bool:
     """Return whether the training's tensors are in the range in which a network normalises."""
     low = min(float(each.training.min()) for each in compared)
     high = max(float(each.training.max()) for each in compared)
