@@ -64,7 +64,15 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def parameters(rows: list[endcap.Parameter]) -> str:
     """Return the table of one stage's parameters."""
-    cells = ([f"`{r.name}`", r.meaning, r.allowed, f"`{r.value}`"] for r in rows)
+    cells = (
+        [
+            f"`{r.name}`",
+            r.meaning,
+            r.allowed,
+            "see left" if "by default" in r.meaning else f"`{r.value}`",
+        ]
+        for r in rows
+    )
     return table(["name", "meaning", "allowed", "default"], cells)
 
 
@@ -87,8 +95,10 @@ def presets() -> str:
 def head(family: str) -> str:
     """Return the section of a head family: its tensors and parameters."""
     base, *changed = [_contract(family, symbol) for symbol in (None, *SYMBOLS)]
+    # A batch's masks of several sizes have no tensor.
+    notes = {"detection_masks": " (not with `mask_resolution` `source`)"}
     rows = [
-        [side, f"`{name}`", dtype, f"`[{', '.join(shape)}]`"]
+        [side, f"`{name}`{notes.get(name, '')}", dtype, f"`[{', '.join(shape)}]`"]
         for side in ("in", "out")
         for name, dtype, shape in _symbolic(*(_tensors(c, side) for c in (base, *changed)))
     ]

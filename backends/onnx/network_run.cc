@@ -236,8 +236,10 @@ bool NetworkRun::BindResponse(const NetworkTensor& tensor, Output& output) {
   const OutputMemory memory = pending.sink.AddOutput(tensor.name, tensor.type->triton,
                                                      MakeResponseShape(*shape), bytes, promised);
   if (memory.place.on_gpu() && memory.place != context_.execution_context.memory()) {
-    throw Error(ErrorCode::kCuda, "the server gave output '" + tensor.name +
-                                      "' memory of a GPU that the instance does not use");
+    throw Error(ErrorCode::kCuda,
+                "the server gave output '" + tensor.name +
+                    "' memory of another GPU than the instance's: give the models that "
+                    "read it the same gpus in instance_group");
   }
   if (promised.on_gpu() && !memory.place.on_gpu()) context_.counters.CountSpill();
   output.value = WrapMemory(tensor, *shape, memory.data, bytes, memory.place);
@@ -271,7 +273,8 @@ void NetworkRun::AddOutputs(size_t request_index) {
       if (shape.empty() || shape.front() != item_count_) {
         throw Error(ErrorCode::kInvalidArgument,
                     "output '" + output.tensor->name +
-                        "' has no row for each item: leave merge_requests out");
+                        "' does not have one row for each element of the batch: set the "
+                        "parameter merge_requests to 0");
       }
       shape.front() = 1;
       first = CountElements(shape) * static_cast<size_t>(before);

@@ -235,7 +235,7 @@ const ParamTable<Params>& Table() {
       Means("where ssd's anchors come from: a tensor, anchor_grid, or none, since the boxes are "
             "decoded already",
             EnumField<Params>("anchors", kAnchorSources, FIELD(head.anchors))),
-      Means("the anchors of every level: cell by cell, in a cell size by size", AnchorGridField()),
+      Means("the anchors of every level, in the order of cells and within a cell of sizes", AnchorGridField()),
       Means("where in its cell an anchor's centre is, in cells",
             NumberField<Params>("anchor_offset", 0.0, 1.0, FIELD(head.anchor_offset))),
       Means("what ssd's offsets are multiplied by before they move an anchor", VariancesField()),

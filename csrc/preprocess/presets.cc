@@ -22,7 +22,7 @@ PreprocessParams StretchedInFloat(int side) {
   return params;
 }
 
-// ultralytics: LetterBox(auto=False) on what OpenCV reads, and /255. All are the table's defaults.
+// ultralytics: LetterBox(auto=False) on what OpenCV reads, and /255: the defaults of all fields.
 // EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from OpenCV's.
 PreprocessParams Ultralytics() { return {}; }
 
@@ -42,7 +42,8 @@ PreprocessParams Torchvision() {
 
 // TensorFlow 2: tf.image.resize to 299x299 (bilinear, float, no antialias, no crop), then
 // x / 127.5 - 1. The file as by tf.io.decode_jpeg with dct_method INTEGER_ACCURATE; its default is
-// a faster and less exact decoding. EXIF is ignored, as there. CMYK is Pillow's, a step from there.
+// a faster and less exact decoding. EXIF is ignored, as by TensorFlow. CMYK is Pillow's, a step from
+// TensorFlow's.
 PreprocessParams Inception() {
   PreprocessParams params = StretchedInFloat(299);
   params.layout = Layout::kNhwc;
@@ -67,8 +68,7 @@ PreprocessParams Vgg() {
 
 // RT-DETR's own PyTorch code: torchvision's Resize([640, 640]) on Pillow images, then /255;
 // transformers' RTDetrImageProcessor does the same. EXIF is ignored and CMYK converted as by
-// Pillow. RT-DETR of ultralytics stretches what OpenCV reads: antialias false and exif apply with
-// this.
+// Pillow. RT-DETR of ultralytics stretches what OpenCV reads: set antialias false and exif apply.
 PreprocessParams Rtdetr() {
   PreprocessParams params;
   params.fit = Fit::kStretch;

@@ -101,13 +101,13 @@ def infer(
     empty, and a class has no box. Texts that begin with =, +, - or @ have an apostrophe before
     them, so that spreadsheets do not run them.
 
-    --coco prints one object with images (file_name from the folder that all of them lie in),
+    --coco prints one object with images (file_name relative to their common folder),
     categories (id is class_id + 1) and annotations (box as x, y, width, height, and score;
     keypoints; as segmentation a mask of the image's size, or the corners of a rotated box); failed
     images are listed with their status.
 
     --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the image's size and, of a
-    cascade, the class of each region; of tracks their ids and the way that they came.
+    cascade, the class of each region; of tracks their ids and trails.
 
     Videos are processed one after the other, their frames decoded here. --json prints an object on
     a line for each frame as soon as there is one: source, frame_index, pts_seconds, dropped (frames

@@ -96,8 +96,8 @@ INFER = {
         "--track",
     ),
     "rate": in_frames(
-        "Frames of a video a second, by their times; of images, for --track. Default: all of a "
-        "video, 30 of images."
+        "Frames per second to take from a video, by their times; with --track, the frame rate of "
+        "the images. Default: all frames of a video, 30 for images."
     ),
     "every": in_frames("Take every n-th frame of a video.", min=1),
     "json": in_output("Print JSON, not a table.", "--json"),

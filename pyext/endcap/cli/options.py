@@ -74,7 +74,7 @@ class ServerOptions:
 
 PROTOCOL = in_server("Protocol of requests. Default: that of --url, else grpc.")
 MODEL = in_server("Name of the ensemble.")
-TIMEOUT = in_server("Seconds for each request.", "--timeout")
+TIMEOUT = in_server("Deadline of each image in seconds, with retries.", "--timeout")
 CONCURRENCY = in_requests("Requests in flight at once.", min=1)
 SERVER = {
     "url": in_server("HOST, HOST:PORT, or either after grpc://, grpcs://, http:// or https://."),

@@ -29,7 +29,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError("the coroutine belongs to an event loop")
+    raise RuntimeError(
+        "a client for threads ran a coroutine that needs an event loop; report it as a defect"
+    )
 
 
 def iterate(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:

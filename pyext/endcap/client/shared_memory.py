@@ -57,7 +57,7 @@ class _Registry:
                     return  # the response to an earlier attempt was lost
             raise UnsupportedError(
                 f"the server does not accept a shared-memory region ({error}); start it with "
-                "`endcap serve --client-shared-memory` (others from release 2.69 on with "
+                "`endcap serve --client-shared-memory` (others from Triton 2.69 on with "
                 "--allow-client-shm=true), and let it see this machine's /dev/shm (in containers: "
                 "--ipc=host) and open this user's files there; or do without shared memory"
             ) from error

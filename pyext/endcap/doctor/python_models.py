@@ -55,7 +55,7 @@ def check_libpython(subject: Subject) -> str:
 def check_numpy(subject: Subject) -> str:
     """Check that the stubs accept the NumPy of Python models.
 
-    The stubs of the wheel's server are older than NumPy 2. With it a Python model returns empty
+    The stubs of the packaged server are older than NumPy 2. With it a Python model returns empty
     tensors, and nothing reports an error.
     """
     version = importlib.metadata.version("numpy")

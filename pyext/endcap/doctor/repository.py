@@ -43,7 +43,7 @@ def check_repository(subject: Subject) -> str:
 def check_backends(subject: Subject) -> str:
     """Check that the server has the models' backends.
 
-    The server has the backend that each model names. The server of the wheel has endcap's
+    The server has the backend that each model names. The packaged server has endcap's
     backends and `python`, and no other.
     """
     if subject.installation is None or not subject.models:

@@ -26,8 +26,8 @@ from endcap.triton.model_contract import postprocess_contract, preprocess_contra
 
 # The presets to choose from, by head family.
 _CANDIDATES = {
-    "classification": "torchvision for any of torchvision's (inception is TensorFlow's, vgg "
-    "Caffe's)",
+    "classification": "torchvision for torchvision's classifiers, inception for TensorFlow's, vgg "
+    "for Caffe's VGG",
     "rtdetr": "rtdetr, or rfdetr for RF-DETR",
     "rtdetr_seg": "rfdetr",
     "ssd": "ssd",
