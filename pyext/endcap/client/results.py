@@ -45,7 +45,8 @@ _OUTPUTS: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
 }
 _FRAME_OUTPUTS = ("frame_index", "pts_seconds", "dropped")
 _DETECTION = tuple(name for name in Task.detection.required if name != "status")
-_DETECTION_ROWS = tuple(name for name in Task.detection.outputs if _ROWS in _OUTPUTS[name][1])
+_DETECTION_ROWS = {name for name in Task.detection.outputs if _ROWS in _OUTPUTS[name][1]}
+_REQUIRED_ROWS = _DETECTION_ROWS & {*_DETECTION}
 _CLASSIFICATION = tuple(name for name in Task.classification.required if name != "status")
 
 
@@ -169,15 +170,14 @@ def read_rows(outputs: Tensors, labels: Labels) -> ImageDetections:
     if not 0 <= kept <= rows:
         raise _misfit_error("num_detections", count, f"0 to {rows}")
     kept_rows: dict[str, NDArray[Any]] = {}
-    for name in _DETECTION_ROWS:
-        if name in _DETECTION:
-            tensor: NDArray[Any] | None = _require(outputs, name, _DETECTION, rows)
-        else:
-            tensor = _take(outputs, name, rows)
-        if tensor is not None:
+    for name, tensor in outputs.items():
+        if tensor is not None and name in _DETECTION_ROWS:
+            _check(name, tensor, rows)
             values = kept_rows[name] = tensor[0, :kept].copy()
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise _faulty_error(f"{name} with a number that is not finite")
+    if not kept_rows.keys() >= _REQUIRED_ROWS:
+        raise _missing_error(min(_REQUIRED_ROWS - kept_rows.keys()), _DETECTION)
     rle, mask_size = None, None
     if "detection_rle" in kept_rows:
         rle, mask_size = _read_masks(kept_rows["detection_rle"], _take(outputs, "mask_size"))
@@ -269,15 +269,20 @@ def _require(
     """Return an output; raise RequestError if it is missing, or has no classes."""
     tensor = _take(outputs, name, rows)
     if tensor is None or (tensor.size == 0 and name in _CLASSIFICATION):
-        raise _faulty_error(f"no {name}; the model must have the outputs {', '.join(required)}")
+        raise _missing_error(name, required)
     return tensor
 
 
 def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] | None:
     """Return an output; raise RequestError for an unexpected data type or shape."""
     tensor = outputs.get(name)
-    if tensor is None:
-        return None
+    if tensor is not None:
+        _check(name, tensor, rows)
+    return tensor
+
+
+def _check(name: str, tensor: NDArray[Any], rows: int | None) -> None:
+    """Raise RequestError if an output has an unexpected data type or shape."""
     dtype, shape = _OUTPUTS[name]
     if tensor.dtype != dtype:
         expected = "texts" if dtype is _TEXT else dtype
@@ -291,7 +296,10 @@ def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] 
         raise _misfit_error(
             name, tensor, f"[{','.join(sides.get(n, str(n)) for n in shape or (1, 1))}]"
         )
-    return tensor
+
+
+def _missing_error(name: str, required: Collection[str]) -> RequestError:
+    return _faulty_error(f"no {name}; the model must have the outputs {', '.join(required)}")
 
 
 def _misfit_error(name: str, tensor: NDArray[Any], expected: str) -> RequestError:
