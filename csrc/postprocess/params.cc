@@ -188,7 +188,8 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("num_classes", 1, kMaxClasses, FIELD(head.num_classes))),
       Means("a candidate's score must be greater",
             NumberField<Params>("score_threshold", 0.0, 1.0, FIELD(head.score_threshold))),
-      Means("score_threshold for each class; for classification with multi_label only",
+      Means("one score_threshold for each class; the head classification reads it with multi_label "
+            "only",
             ScoreThresholdsField()),
       Means("classes that are kept, before max_candidates and suppression; without multi_label an "
             "anchor whose best class is another is left out",
@@ -227,15 +228,15 @@ const ParamTable<Params>& Table() {
             TopKField()),
       Means("boxes and scores of rtdetr or rtdetr_seg are one tensor, head",
             BoolField<Params>("joined", FIELD(head.joined))),
-      Means("where a row of scores of rtdetr, rtdetr_seg or ssd has one more, for no object, which "
-            "num_classes "
-            "does not count; of detections and efficient_nms, whether a class id is for no object; "
-            "by default first for ssd, none else",
+      Means("the place of no object, which num_classes does not count: the column in the scores of "
+            "rtdetr, rtdetr_seg and ssd, the class id of detections and efficient_nms; by default "
+            "first for ssd, none otherwise",
             EnumField<Params>("background", kBackgrounds, FIELD(head.background))),
       Means("where ssd's anchors come from: a tensor, anchor_grid, or none, since the boxes are "
             "decoded already",
             EnumField<Params>("anchors", kAnchorSources, FIELD(head.anchors))),
-      Means("the anchors of every level, in the order of cells and within a cell of sizes", AnchorGridField()),
+      Means("the anchors of every level: all sizes of the first cell, then those of the next",
+            AnchorGridField()),
       Means("where in its cell an anchor's centre is, in cells",
             NumberField<Params>("anchor_offset", 0.0, 1.0, FIELD(head.anchor_offset))),
       Means("what ssd's offsets are multiplied by before they move an anchor", VariancesField()),

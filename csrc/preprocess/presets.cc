@@ -22,8 +22,8 @@ PreprocessParams StretchedInFloat(int side) {
   return params;
 }
 
-// ultralytics: LetterBox(auto=False) on what OpenCV reads, and /255: the defaults of all fields.
-// EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from OpenCV's.
+// ultralytics: LetterBox(auto=False) on what OpenCV reads, then /255. All fields have their
+// default. EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from OpenCV's.
 PreprocessParams Ultralytics() { return {}; }
 
 // torchvision's ImageClassification: Resize(256), CenterCrop(224) on Pillow images, ImageNet
@@ -42,8 +42,8 @@ PreprocessParams Torchvision() {
 
 // TensorFlow 2: tf.image.resize to 299x299 (bilinear, float, no antialias, no crop), then
 // x / 127.5 - 1. The file as by tf.io.decode_jpeg with dct_method INTEGER_ACCURATE; its default is
-// a faster and less exact decoding. EXIF is ignored, as by TensorFlow. CMYK is Pillow's, a step from
-// TensorFlow's.
+// a faster and less exact decoding. EXIF is ignored, as by TensorFlow. CMYK is Pillow's, a step
+// from TensorFlow's.
 PreprocessParams Inception() {
   PreprocessParams params = StretchedInFloat(299);
   params.layout = Layout::kNhwc;

@@ -56,7 +56,8 @@ _PLAN = {
         help="Annotations in COCO's detection format.", metavar="ANNOTATIONS"
     ),
     "url": in_server(
-        f"HOST:PORT of a running server, measured unmodified. Default: {DEFAULT_URL}."
+        f"HOST:PORT of a running server, measured unmodified. Default without --repository: "
+        f"{DEFAULT_URL}."
     ),
     "repository": in_server(
         "Start a server on a copy of this model repository, with --score-threshold in its "

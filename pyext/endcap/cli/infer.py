@@ -93,8 +93,8 @@ def infer(
     and error where the status is not "ok". Where the model gives them, detections have keypoints
     (x, y, visibility), angle (radians, clockwise; box is the box before its rotation around its
     centre), mask (COCO's size and counts), track_id and, of a cascade, classification (class_id,
-    label, score). Of an ensemble that `init --head none` wrote it has latency_ms and, in place of
-    detections, tensors: the type and shape of each output.
+    label, score). For an ensemble written by `init --head none`, an object has latency_ms, and
+    tensors, the type and shape of each output, in place of detections.
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of rotated
     boxes angle, of tracked ones track_id; an image without detections has one row, its other cells
