@@ -229,7 +229,7 @@ void CheckRelease(const StartContext& context, const Settings& settings) {
 fs::path FindStub(const StartContext& context, int minor, const fs::path& python) {
   const std::string version = "3." + std::to_string(minor);
   const std::string has = "the environment has Python " + version + " (" + python.string() + ")";
-  const fs::path own = context.ModelFolder() / kRealStubFile;
+  fs::path own = context.ModelFolder() / kRealStubFile;
   const std::string content = ReadStub(own);
   if (!content.empty()) {
     const std::optional<int> embedded = FindEmbeddedMinor(content);

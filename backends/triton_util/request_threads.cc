@@ -126,8 +126,8 @@ RequestThreads::Lane& RequestThreads::LaneFor(const Demand& demand) noexcept {
   return cpu_ms > admission_->max_queue_cost ? background_ : foreground_;
 }
 
-std::optional<Refusal> RequestThreads::Decide(Lane& lane, const Demand& demand,
-                                              double now_ms) const {
+std::optional<Refusal> RequestThreads::Decide(const Admission& admission, Lane& lane,
+                                              const Demand& demand, double now_ms) const {
   constexpr double kTryAfterMs = 1000;
   const double scale = lane.scale.value();
   const auto thread_count = static_cast<double>(lane.workers.size());
@@ -144,8 +144,8 @@ std::optional<Refusal> RequestThreads::Decide(Lane& lane, const Demand& demand,
       rest_ms += std::max(each.cost_ms - (now_ms - each.start_ms), 0.0);
     }
     refusal.wait_ms = (refusal.before_ms + rest_ms) / thread_count;
-    if (refusal.before_ms >= admission_->max_queue_cost) {
-      refusal.limit_ms = admission_->max_queue_cost;
+    if (refusal.before_ms >= admission.max_queue_cost) {
+      refusal.limit_ms = admission.max_queue_cost;
       return refusal;
     }
   }
@@ -193,7 +193,7 @@ void RequestThreads::Enqueue(const RequestTask& task) noexcept {
     const double now_ms = NowMs();
     Lane& lane = LaneFor(demand);
     if (admission_) {
-      refusal = Decide(lane, demand, now_ms);
+      refusal = Decide(*admission_, lane, demand, now_ms);
     } else {
       dequeued_.wait(lock,
                      [&lane] { return lane.queue.size() < lane.workers.size() + lane.waking; });
@@ -229,7 +229,7 @@ void RequestThreads::Loop(Lane& lane, Worker& worker) {
     const std::optional<CostQueue::Entry> entry = Next(lane, worker);
     if (!entry) return;
     if (admission_) {
-      ServeMeasured(lane, worker, *entry);
+      ServeMeasured(*admission_, lane, worker, *entry);
     } else {
       dequeued_.notify_one();
       serve_(entry->task, /*in_background=*/false);
@@ -283,19 +283,19 @@ void RequestThreads::YieldToBackground() {
   yielding_ = false;
 }
 
-void RequestThreads::ServeMeasured(Lane& lane, Worker& worker,
+void RequestThreads::ServeMeasured(const Admission& admission, Lane& lane, Worker& worker,
                                    const CostQueue::Entry& entry) noexcept {
   const double start_ms = NowMs();
   bool succeeded = false;
   if (entry.deadline_ms > 0 && start_ms >= entry.deadline_ms) {
-    admission_->refuse(entry.task, Refusal{RefusalReason::kExpired});
+    admission.refuse(entry.task, Refusal{RefusalReason::kExpired});
   } else {
     succeeded = serve_(entry.task, lane.background);
   }
   const double end_ms = NowMs();
   const std::scoped_lock lock(mutex_);
   if (succeeded) {
-    admission_->served(worker.cost_ms, end_ms - start_ms);
+    admission.served(worker.cost_ms, end_ms - start_ms);
     lane.scale.Observe(entry.cost, end_ms - start_ms);
     lane.tried_ms = end_ms;
     cpu_scale_.Observe(entry.cost, CpuMs(worker.cpu_clock) - worker.cpu_ms);

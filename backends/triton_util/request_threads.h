@@ -166,11 +166,13 @@ class RequestThreads {
   std::optional<CostQueue::Entry> Next(Lane& lane, Worker& worker);
   // Pauses while a request in the background gets too little CPU time.
   void YieldToBackground();
-  void ServeMeasured(Lane& lane, Worker& worker, const CostQueue::Entry& entry) noexcept;
+  void ServeMeasured(const Admission& admission, Lane& lane, Worker& worker,
+                     const CostQueue::Entry& entry) noexcept;
   void Stop() noexcept;
   // The functions below need the lock.
   Lane& LaneFor(const Demand& demand) noexcept;
-  std::optional<Refusal> Decide(Lane& lane, const Demand& demand, double now_ms) const;
+  std::optional<Refusal> Decide(const Admission& admission, Lane& lane, const Demand& demand,
+                                double now_ms) const;
   bool IsIdle() const noexcept;
   double QueuedMs() const noexcept;
   // Returns the thread to wake, none if all are busy.
