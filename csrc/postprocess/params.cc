@@ -192,7 +192,7 @@ const ParamTable<Params>& Table() {
             "only",
             ScoreThresholdsField()),
       Means("classes that are kept, before max_candidates and suppression; without multi_label an "
-            "anchor whose best class is another is left out",
+            "anchor is left out if its best class is not one of them",
             ClassesField()),
       Means("a box is suppressed when its IoU with a kept box is greater",
             NumberField<Params>("iou_threshold", 0.0, 1.0, FIELD(iou_threshold))),
@@ -202,7 +202,7 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections))),
       Means("every class over the threshold is a candidate, not only an anchor's best; for "
             "classification, the result holds only classes over the threshold; by default true for "
-            "rtdetr, rtdetr_seg and ssd, false else",
+            "rtdetr, rtdetr_seg and ssd, otherwise false",
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
@@ -211,20 +211,20 @@ const ParamTable<Params>& Table() {
             EnumField<Params>("on_nan", kOnNan, FIELD(head.on_nan))),
       Means(
           "how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families, "
-          "rtdetr, rtdetr_seg and end2end_obb, xyxy else",
+          "rtdetr, rtdetr_seg and end2end_obb, otherwise xyxy",
           EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format))),
       Means("pixels of the model's input, or fractions of it; by default normalized for rtdetr "
-            "and rtdetr_seg, pixel else",
+            "and rtdetr_seg, otherwise pixel",
             EnumField<Params>("box_unit", kBoxUnits, FIELD(head.box_unit))),
       Means("height and width of the model's input; for normalized boxes, anchor_grid and masks",
             SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
                               FIELD(head.input_width))),
       Means("what turns raw numbers into scores; by default softmax for classification and for ssd "
             "with a background, sigmoid for ssd without one and for rtdetr and rtdetr_seg that are "
-            "not joined, none else",
+            "not joined, otherwise none",
             EnumField<Params>("activation", kActivations, FIELD(head.activation))),
-      Means("classes in the result, best first, with multi_label at most; classification only; by "
-            "default 5, or num_classes where that is less",
+      Means("how many classes the result has, best first, with multi_label at most; classification "
+            "only; by default 5, or num_classes if that is less",
             TopKField()),
       Means("boxes and scores of rtdetr or rtdetr_seg are one tensor, head",
             BoolField<Params>("joined", FIELD(head.joined))),
@@ -235,15 +235,14 @@ const ParamTable<Params>& Table() {
       Means("where ssd's anchors come from: a tensor, anchor_grid, or none, since the boxes are "
             "decoded already",
             EnumField<Params>("anchors", kAnchorSources, FIELD(head.anchors))),
-      Means("the anchors of every level: all sizes of the first cell, then those of the next",
+      Means("the anchors of every level; rows are ordered by cells, and within a cell by sizes",
             AnchorGridField()),
       Means("where in its cell an anchor's centre is, in cells",
             NumberField<Params>("anchor_offset", 0.0, 1.0, FIELD(head.anchor_offset))),
       Means("what ssd's offsets are multiplied by before they move an anchor", VariancesField()),
-      Means(
-          "how yolov8_obb's boxes are compared: exact IoU, probabilistic IoU, or the latter where "
-          "also suppressed boxes suppress",
-          EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
+      Means("how yolov8_obb's boxes are compared: polygon by exact IoU, probiou by probabilistic "
+            "IoU, probiou_fast by the same where suppressed boxes suppress others, too",
+            EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
       Means("angles of rotated boxes: as the network gives them, or from 0 to less than 90 degrees "
             "with width and height exchanged where needed, as ultralytics' predict() returns them",
             EnumField<Params>("angle_range", kAngleRanges, FIELD(angle_range))),

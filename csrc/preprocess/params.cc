@@ -119,13 +119,13 @@ const ParamTable<Params>& Table() {
             EnumField<Params>("color", kColors, FIELD(color))),
       Means("order of the dimensions", EnumField<Params>("layout", kLayouts, FIELD(layout))),
       Means("type of the elements; integers round half to even and saturate", DtypeField()),
-      Means("y = (x * scale - mean) / std; by default 1 for uint8 and 1/255 else", ScaleField()),
+      Means("y = (x * scale - mean) / std; by default 1 for uint8, otherwise 1/255", ScaleField()),
       Means("see scale; per channel of the tensor", PerChannelField("mean", FIELD(mean))),
       Means("see scale; per channel of the tensor", PerChannelField("std", FIELD(std))),
       Means("whether the EXIF orientation is applied",
             EnumField<Params>("exif", kExif, FIELD(exif))),
-      Means("file formats that are accepted, of a GIF and an animated WebP the first frame; "
-            "of 16 bits the upper 8 are kept",
+      Means("accepted file formats; a GIF or an animated WebP gives its first frame, and 16 bits "
+            "keep their upper 8",
             FormatsField()),
       Means(
           "accept: an image may be base64 text of a file, also base64url and a data URL, which is "

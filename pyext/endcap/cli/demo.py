@@ -49,7 +49,7 @@ EXAMPLES = """
 - `endcap demo --url 127.0.0.1:8001`
 
 **Exit code**: 0 without errors, 1 when an image failed or nothing was detected, 2 when it could not
-run, 130 when interrupted.
+run, 130 when interrupted (0 with --web).
 """
 
 _ENSEMBLE = "detect"

@@ -85,7 +85,7 @@ _OPTIONS = {
     "max_batch": _in_serving("Largest batch.", min=1),
     "instances": _in_serving("Instances of the network, on each GPU where there are GPUs.", min=1),
     "name": _in_serving(
-        "Name of the ensemble, and prefix of its steps. Default: detect or classify."
+        "Name of the ensemble, and prefix of its steps. Default: detect, classify or predict."
     ),
     "self_contained": _in_serving(
         "Copy the backends into the models' folders, for servers without endcap.",

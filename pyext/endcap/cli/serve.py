@@ -69,7 +69,7 @@ _SETTINGS = {
     ),
     "host": _in_network(
         "Address to listen on; 0.0.0.0 opens it to the network. A server whose release is more "
-        "than a year old listens on loopback addresses only."
+        "than a year old needs --accept-old-server for other addresses than loopback."
     ),
     "accept_old_server": _in_network(
         "Open a server to the network although its release is more than a year old, or unknown. "
@@ -87,12 +87,14 @@ _SETTINGS = {
         "open, and end the server by shortening a region's file.",
     ),
     "trace_url": _in_traces(
-        "Send traces there by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces of an "
-        "OpenTelemetry collector or Jaeger: of requests whose client sends a trace context.",
+        "Send traces by OTLP over HTTP to this address, such as http://127.0.0.1:4318/v1/traces "
+        "of an OpenTelemetry collector or Jaeger, for requests with a trace context.",
         metavar="URL",
     ),
     "trace_every": _in_traces(
-        "Trace one request in N, too; 0 only those with a trace context.", min=0, metavar="N"
+        "Also trace one in N of all requests; 0: none but those with a trace context.",
+        min=0,
+        metavar="N",
     ),
 }
 _PORTS = {
