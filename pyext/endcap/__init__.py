@@ -17,7 +17,7 @@ from endcap.box_decode import Candidates, box_decode
 from endcap.cuda import CudaDevice, CudaState, NvjpegState, cuda_state, nvjpeg_state
 from endcap.cuda_array import CudaArray
 from endcap.decode import decode
-from endcap.detections import Classification, ClassScore, Detection, Detections, ImageDetections
+from endcap.detections import Classification, Detections, ImageDetections
 from endcap.errors import (
     CorruptImageError,
     CudaError,
@@ -32,6 +32,7 @@ from endcap.implementations import Implementation, force_implementation, impleme
 from endcap.nms import batched_nms, nms, nms_rotated, rotated_iou
 from endcap.parameters import Parameter
 from endcap.postprocess import Postprocessor
+from endcap.predictions import ClassScore, Detection
 from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
 from endcap.tracking import Tracker
 from endcap.yuv import YuvImage, nv12, planar_yuv

@@ -60,14 +60,19 @@ def find_in_package(name: str | Path, what: str, error: Callable[[str], Exceptio
         what: Its description with a verb, at the beginning of the error message.
         error: Makes the error that is raised where it is missing.
     """
-    # An editable install has two package folders: the sources, and what was built.
-    for root in endcap.__path__:
-        if (Path(root) / name).exists():
-            return Path(root) / name
+    folders = package_folders()
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
     raise error(
-        f"{what} not in this installation of endcap (searched {', '.join(endcap.__path__)}); "
+        f"{what} not in this installation of endcap (searched {', '.join(map(str, folders))}); "
         f"reinstall it with `{reinstall_command()}`"
     )
+
+
+def package_folders() -> list[Path]:
+    """Return the package's folders: of an editable install the sources, and what was built."""
+    return [*map(Path, endcap.__path__)]
 
 
 def reinstall_command() -> str:

@@ -8,8 +8,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endcap.detections import ROW_COLUMNS, ClassScore, Detection, ImageDetections
+from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, Status
+from endcap.predictions import ROW_COLUMNS, ClassScore, Detection
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -213,7 +214,7 @@ class ImageResult:
                 missing here.
             OSError: A file that cannot be opened.
         """
-        from endcap.drawing.draw import draw_result
+        from endcap.drawing.draw import draw_class, draw_detections
         from endcap.drawing.pictures import open_for_drawing
 
         if not self.ok:
@@ -229,7 +230,11 @@ class ImageResult:
                 f"{self.image} is not a file: give the image, as in result.draw(image)"
             )
         with open_for_drawing(self.image if image is None else image) as picture:
-            return draw_result(picture, self, labels, within=within)
+            if self.classes:
+                return draw_class(picture, self.classes[0], labels, within=within)
+            return draw_detections(
+                picture, self.detections, labels, within=within, upright=self.upright
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object that `endcap infer --json` prints for this image."""

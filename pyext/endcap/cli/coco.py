@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap.detections import Detection, class_name
 from endcap.drawing.draw import mask_fits
 from endcap.drawing.pictures import read_oriented_size
+from endcap.predictions import Detection, class_name
 from endcap.results import ImageResult
 
 Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes

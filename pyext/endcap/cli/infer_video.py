@@ -43,9 +43,9 @@ from endcap.cli.report import (
     write_text,
 )
 from endcap.client import ClientError, DetectionClient
-from endcap.detections import ROW_COLUMNS, class_name
 from endcap.drawing import TrailDrawer
 from endcap.errors import EndcapError, InvalidArgumentError, VideoError
+from endcap.predictions import ROW_COLUMNS, class_name
 from endcap.results import ImageResult, Task
 from endcap.tracking import Tracker
 from endcap.video import VideoFrame, VideoReader, VideoWriter

@@ -11,9 +11,9 @@ from PIL import Image
 from endcap._files import whole_file
 from endcap.cli.console import count, describe_error
 from endcap.cli.files import MADE_BY, make_folder
-from endcap.detections import Mask
-from endcap.drawing.draw import draw_result, mask_fits
+from endcap.drawing.draw import mask_fits
 from endcap.drawing.pictures import NOT_A_PICTURE, open_picture, read_oriented_size
+from endcap.predictions import Mask
 from endcap.results import ImageResult
 
 _QUALITY = 90
@@ -55,7 +55,7 @@ class PictureFolder:
         file = Path(result.image)
         try:
             with open_picture(file) as image:
-                picture = draw_result(image, result, labels)
+                picture = result.draw(image, labels=labels)
             _save_jpeg(picture, target)
         except NOT_A_PICTURE as error:
             self.failures.append(f"{result.image} cannot be drawn: {describe_error(error)}")

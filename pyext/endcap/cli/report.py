@@ -19,7 +19,7 @@ from rich.text import Text
 from endcap._files import whole_text_file
 from endcap.cli.coco import as_coco, json_lines
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
-from endcap.detections import ROW_COLUMNS, ClassScore, Detection, class_name
+from endcap.predictions import ROW_COLUMNS, ClassScore, Detection, class_name
 from endcap.results import ImageResult, Task
 
 

@@ -19,7 +19,8 @@ from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive,
 from endcap.client.regions import Lease
 from endcap.client.requests import SequenceStep
 from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
-from endcap.detections import ClassScore, Detection, ImageDetections, Mask
+from endcap.detections import ImageDetections
+from endcap.predictions import ClassScore, Detection, Mask
 from endcap.results import FramePosition, ImageResult, Results, Task
 
 __all__ = [

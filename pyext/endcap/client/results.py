@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from endcap.client.errors import RequestError
 from endcap.client.served_model import ServedModel
-from endcap.detections import ClassScore, ImageDetections
+from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, Status
+from endcap.predictions import ClassScore
 from endcap.results import PROBABILITIES, FramePosition, ImageResult, Task, status_name
 
 Tensors = Mapping[str, NDArray[Any] | None]

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from endcap.detections import ClassScore, Detection, Keypoint, Mask, class_name
 from endcap.drawing.labels import (
     Color,
     Label,
@@ -22,7 +21,7 @@ from endcap.drawing.labels import (
 )
 from endcap.drawing.pictures import oriented
 from endcap.masks import decode_rle
-from endcap.results import ImageResult
+from endcap.predictions import ClassScore, Detection, Keypoint, Mask, class_name
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.
@@ -47,22 +46,6 @@ def class_color(class_id: int) -> Color:
     value = (1.0, 0.75)[class_id % 2]
     red, green, blue = colorsys.hsv_to_rgb(hue, 0.9, value)
     return round(red * 255), round(green * 255), round(blue * 255)
-
-
-def draw_result(
-    image: Image.Image,
-    result: ImageResult,
-    labels: Sequence[str] | None = None,
-    *,
-    within: tuple[int, int] | None = None,
-) -> Image.Image:
-    """Return a new RGB picture with the result of a model of either task.
-
-    That is `draw_detections`, or `draw_class` of the best class; `within` as for the former.
-    """
-    if result.classes:
-        return draw_class(image, result.classes[0], labels, within=within)
-    return draw_detections(image, result.detections, labels, within=within, upright=result.upright)
 
 
 def draw_class(

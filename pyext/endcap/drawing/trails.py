@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from endcap.detections import Detection, Point
 from endcap.drawing.draw import (
     choose_line_width,
     class_color,
+    draw_class,
     draw_detections,
-    draw_result,
     readable_scale,
 )
 from endcap.drawing.pictures import open_for_drawing, oriented
-from endcap.results import ImageResult
+from endcap.predictions import ClassScore, Detection, Point
 
 _MAX_COORDINATE = 1e4  # pixels outside of the picture, where Pillow's lines still are right
+
+
+class _Result(Protocol):
+    """Of a client: `endcap.results.ImageResult`."""
+
+    @property
+    def classes(self) -> Sequence[ClassScore]: ...
+    @property
+    def detections(self) -> Sequence[Detection]: ...
 
 
 class TrailDrawer:
@@ -42,7 +50,7 @@ class TrailDrawer:
         # By track, frames and the places there, the oldest first.
         self._trails: dict[int, deque[tuple[int, Point]]] = {}
 
-    def __call__(self, frame: Any, result: ImageResult | Sequence[Detection]) -> Image.Image:
+    def __call__(self, frame: Any, result: _Result | Sequence[Detection]) -> Image.Image:
         """Return a new picture of the next frame with its result.
 
         Args:
@@ -54,13 +62,14 @@ class TrailDrawer:
         """
         with open_for_drawing(frame) as image:
             picture = oriented(image, upright=False).convert("RGB")
-        self._follow(result if isinstance(result, Sequence) else result.detections)
+        detections = result if isinstance(result, Sequence) else result.detections
+        self._follow(detections)
         self._draw_trails(picture)
         scale = readable_scale(picture.size)
         within = (picture.width * scale, picture.height * scale)  # also without detections
-        draw: Any = draw_detections if isinstance(result, Sequence) else draw_result
-        drawn: Image.Image = draw(picture, result, self._labels, within=within)
-        return drawn
+        if not isinstance(result, Sequence) and result.classes:
+            return draw_class(picture, result.classes[0], self._labels, within=within)
+        return draw_detections(picture, detections, self._labels, within=within)
 
     def _follow(self, detections: Sequence[Detection]) -> None:
         """Take in the places of a frame's tracks, and forget those that are too old."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from endcap.detections import class_name
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
+from endcap.predictions import class_name
 from endcap.preprocess import presets
 from endcap.repository.companion_config import CompanionConfig, ImageRecipe
 from endcap.repository.errors import RepositoryError

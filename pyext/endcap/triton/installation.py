@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-import endcap
-from endcap._pip_commands import reinstall_command
+from endcap._pip_commands import package_folders, reinstall_command
 from endcap.errors import ServerError
 
 OUR_BACKENDS = (
@@ -37,8 +36,7 @@ def find_our_backends(needed: Collection[str] = OUR_BACKENDS) -> dict[str, Path]
         ServerError: One of these is missing.
     """
     chosen = os.environ.get(BACKENDS_VARIABLE)
-    # An editable install has two package folders: the sources, and what was built.
-    folders = [Path(chosen)] if chosen else [Path(root) / "backends" for root in endcap.__path__]
+    folders = [Path(chosen)] if chosen else [root / "backends" for root in package_folders()]
     found: dict[str, Path] = {}
     for name in OUR_BACKENDS:
         for folder in folders:

@@ -9,8 +9,9 @@ import pytest
 from endcap.batch.results import ImageRow, Results, to_table
 from endcap.batch.run import _refuse_output_in_inputs
 from endcap.batch.storage import BatchError, Storage
-from endcap.detections import ClassScore, Detection, ImageDetections
+from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError
+from endcap.predictions import ClassScore, Detection
 from endcap.results import ImageResult, Task
 
 

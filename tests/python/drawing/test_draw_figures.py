@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from endcap.client import Detection, Mask
-from endcap.detections import Keypoint
 from endcap.drawing.draw import class_color, draw_detections, draw_keypoints
 from endcap.errors import InvalidArgumentError
 from endcap.masks import encode_rle
+from endcap.predictions import Keypoint
 
 GRAY = (128, 128, 128)
 WIDTH, HEIGHT = 480, 360

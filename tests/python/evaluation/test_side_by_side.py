@@ -11,7 +11,6 @@ from rich.console import Console
 
 from endcap.cli.compare import comparison_row, comparison_table, describe_reference_failures
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
-from endcap.detections import Box
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.side_by_side import (
@@ -21,6 +20,7 @@ from endcap.evaluation.side_by_side import (
     match_classes,
     match_detections,
 )
+from endcap.predictions import Box
 from tests.support import jpegs
 from tests.support.onnx_heads import write_classifier, write_network
 from tests.support.sample_heads import yolov8_head
