@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= launch.count) return;
   const uint32_t from = KeyPosition(arrays.sorted_keys[i]);
   const float score = launch.scores[from];
-  if (score != score) arrays.progress->has_nan = 1;
+  if (score != score) atomicMax(&arrays.progress->has_nan, 1U);
   const float* box = launch.boxes_xyxy + 4 * size_t{from};
   arrays.boxes[i] = MakeNmsBox(make_float4(box[0], box[1], box[2], box[3]),
                                launch.class_ids == nullptr ? 0 : launch.class_ids[from]);
