@@ -32,9 +32,8 @@ class Assignment {
   // Where all pairs may be matched, and each row gets a column; there are no more rows than
   // columns. Gains may be below 0, and those of the result are not set.
   // - edges: the pairs that may gain more than `most_other`.
-  // - fill(row, gains): the gains of a row with all columns, but for its edges. It is called for
-  // few
-  //   rows: most get columns that edges lead to.
+  // - fill(row, gains): the gains of a row with all columns, but for its edges. Few rows need it:
+  //   most get columns that edges lead to.
   using FillRow = std::function<void(size_t row, std::span<double> gains)>;
   std::span<const Edge> SolveAll(std::span<const Edge> edges, double most_other, size_t rows,
                                  size_t columns, const FillRow& fill);

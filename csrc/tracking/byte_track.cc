@@ -5,7 +5,6 @@
 
 #include "common/score_order.h"
 #include "endcap/tracking.h"
-#include "tracking/assignment.h"
 #include "tracking/method.h"
 
 // ByteTrack (arXiv 2110.06864), with the phases and ids of Ultralytics' tracker.
@@ -13,7 +12,7 @@
 namespace endcap {
 namespace {
 
-constexpr uint64_t kMark = 0x314B'4341'5254'4345;  // "ECTRACK1"
+constexpr uint64_t kMark = 0x414B'4341'5254'4345;  // "ECTRACKA"
 
 enum class TrackPhase : uint8_t { kUnconfirmed, kTracked, kLost };
 constexpr uint64_t kPhases = 3;
@@ -23,28 +22,35 @@ struct Track {
   TrackPhase phase;
   bool is_overdue;  // was lost for too long: ends as soon as it is lost again, or still
   int32_t class_id;
-  int64_t first_frame;
-  int64_t last_frame;  // with a detection
+  double seen;    // frames from the first detection to the last one
+  double missed;  // frames since the last detection
   AspectMotion motion;
+  int32_t detection = -1;  // of this frame
+
+  void Predict(double frames) {
+    if (phase == TrackPhase::kLost) motion.StopHeight();
+    motion.Predict(frames);
+  }
+  void Move(const CameraMotion& camera) { motion.Move(camera); }
 
   void Write(StateWriter& writer) const {
     writer.Add(id);
     writer.Add(static_cast<uint64_t>(phase) + (is_overdue ? kPhases : 0U));
     writer.Add(int64_t{class_id});
-    writer.Add(first_frame);
-    writer.Add(last_frame);
+    writer.Add(seen);
+    writer.Add(missed);
     WriteNumbers(writer, motion.numbers());
   }
 
-  static Track Read(StateReader& reader, int64_t frame) {
+  static Track Read(StateReader& reader) {
     Track track = {};
     track.id = reader.TakeInteger(1, kMostSavedIds);
     const auto phase = static_cast<uint64_t>(reader.TakeInteger(0, 2 * kPhases - 1));
     track.phase = static_cast<TrackPhase>(phase % kPhases);
     track.is_overdue = phase >= kPhases;
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.first_frame = reader.TakeInteger(1, frame);
-    track.last_frame = reader.TakeInteger(track.first_frame, frame);
+    track.seen = reader.TakeNumber(0.0, kMostSavedFrames);
+    track.missed = reader.TakeNumber(0.0, kMostSavedFrames);
     track.motion = AspectMotion(ReadNumbers<4>(reader));
     return track;
   }
@@ -56,48 +62,35 @@ struct Stage {
   bool fuse_score;
 };
 
-// Memory that a thread keeps from frame to frame.
-struct Scratch {
+struct Scratch : MatchScratch {
   std::vector<Detection> high, low;
   std::vector<int32_t> confirmed, unconfirmed;  // numbers of tracks
-  std::vector<int32_t> seen;                    // of each track, this frame's detection; -1: none
-  std::vector<Edge> edges;
   std::vector<std::pair<size_t, Corners>> lost;
-  std::vector<uint8_t> doomed;
-  Overlaps overlaps;
-  Assignment assignment;
-
-  void Trim() {
-    TrimScratch(edges);
-    assignment.Trim();
-  }
 };
 
 class ByteTrack final : public TrackList<Track> {
  public:
   explicit ByteTrack(const TrackingParams& params) : TrackList(params, kMark) {}
 
-  void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
+ private:
+  void UpdateTracks(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
     const TrimOnExit trim(scratch);
-    ++frame_;
     Split(detections, scratch);
     Step(scratch);
-    for (size_t i = 0; i < tracks_.size(); ++i) {
-      const int32_t detection = scratch.seen[i];
-      if (detection < 0 || tracks_[i].phase != TrackPhase::kTracked) continue;
-      track_ids[static_cast<size_t>(detection)] = tracks_[i].id;
+    for (const Track& track : tracks_) {
+      if (track.detection < 0 || track.phase != TrackPhase::kTracked) continue;
+      track_ids[static_cast<size_t>(track.detection)] = track.id;
     }
   }
 
- private:
-  void SkipFrame(int64_t frame) override {
+  void SkipFrame() override {
     for (Track& track : tracks_) {
-      if (track.phase == TrackPhase::kLost) track.motion.StopHeight();
-      track.motion.Predict();
+      track.missed += step_;
+      track.Predict(step_);
     }
-    AgeLostTracks(frame);
-    std::erase_if(tracks_, [](const Track& track) { return track.id == kNoTrack; });
+    AgeLostTracks();
+    RemoveEnded();
   }
 
   void Split(std::span<const Detection> detections, Scratch& scratch) const {
@@ -126,13 +119,12 @@ class ByteTrack final : public TrackList<Track> {
       track.motion.Correct(detection.corners);
       track.phase = TrackPhase::kTracked;
       track.class_id = detection.class_id;
-      track.last_frame = frame_;
-      scratch.seen[static_cast<size_t>(number)] = detection.index;
+      track.seen += std::exchange(track.missed, 0.0);
+      track.detection = detection.index;
       number = -1;
       detection.index = -1;
     }
-    std::erase(wanted, -1);
-    std::erase_if(detections, [](const Detection& each) { return each.index < 0; });
+    RemoveMatched(wanted, detections);
   }
 
   // Pairs that overlap enough.
@@ -157,15 +149,15 @@ class ByteTrack final : public TrackList<Track> {
     scratch.unconfirmed.clear();
     for (size_t i = 0; i < tracks_.size(); ++i) {
       Track& track = tracks_[i];
+      track.missed += step_;
+      track.detection = -1;
       if (track.phase == TrackPhase::kUnconfirmed) {
         scratch.unconfirmed.push_back(static_cast<int32_t>(i));
         continue;
       }
-      if (track.phase == TrackPhase::kLost) track.motion.StopHeight();
-      track.motion.Predict();
+      track.Predict(step_);
       scratch.confirmed.push_back(static_cast<int32_t>(i));
     }
-    scratch.seen.assign(tracks_.size(), -1);
     Associate(scratch.confirmed, scratch.high, {params_.match_threshold, params_.fuse_score},
               scratch);
     // Lost tracks come back by high scores only.
@@ -182,17 +174,17 @@ class ByteTrack final : public TrackList<Track> {
 
   // Tracks that are lost for too long end with the next frame, in which they may come back, as in
   // ultralytics.
-  void AgeLostTracks(int64_t frame) {
+  void AgeLostTracks() {
     for (Track& track : tracks_) {
       if (track.phase != TrackPhase::kLost) continue;
       if (track.is_overdue) track.id = kNoTrack;
-      track.is_overdue = frame - track.last_frame > params_.max_lost_frames;
+      track.is_overdue = IsTooLong(track.missed);
     }
   }
 
   // Tracks that no second frame has confirmed end; the others that were missed are lost now.
-  void EndTracks(Scratch& scratch) {
-    AgeLostTracks(frame_);
+  void EndTracks(const Scratch& scratch) {
+    AgeLostTracks();
     for (const int32_t number : scratch.confirmed) {
       Track& track = tracks_[static_cast<size_t>(number)];
       track.phase = TrackPhase::kLost;
@@ -201,17 +193,16 @@ class ByteTrack final : public TrackList<Track> {
     for (const int32_t number : scratch.unconfirmed) {
       tracks_[static_cast<size_t>(number)].id = kNoTrack;
     }
-    RemoveEnded(scratch);
+    RemoveEnded();
   }
 
-  void StartTracks(Scratch& scratch) {
+  void StartTracks(const Scratch& scratch) {
     for (const Detection& detection : scratch.high) {
       if (detection.score < params_.new_track_threshold) continue;
       if (is_full()) break;
       const TrackPhase phase = frame_ == 1 ? TrackPhase::kTracked : TrackPhase::kUnconfirmed;
-      tracks_.push_back({next_id_++, phase, false, detection.class_id, frame_, frame_,
-                         AspectMotion(detection.corners)});
-      scratch.seen.push_back(detection.index);
+      tracks_.push_back({next_id_++, phase, false, detection.class_id, 0.0, 0.0,
+                         AspectMotion(detection.corners), detection.index});
     }
   }
 
@@ -224,32 +215,19 @@ class ByteTrack final : public TrackList<Track> {
     }
     if (scratch.lost.empty()) return;
     // All pairs are looked at before any track ends: what is dropped does not depend on the order.
-    scratch.doomed.assign(tracks_.size(), 0);
-    for (size_t i = 0; i < tracks_.size(); ++i) {
-      if (tracks_[i].phase == TrackPhase::kLost) continue;
-      const Corners corners = tracks_[i].motion.box();
+    for (Track& track : tracks_) {
+      if (track.phase == TrackPhase::kLost) continue;
+      const Corners corners = track.motion.box();
       for (const auto& [number, other] : scratch.lost) {
         if (!(Iou(corners, other) > params_.duplicate_iou)) continue;
-        const bool is_older = tracks_[i].last_frame - tracks_[i].first_frame >
-                              tracks_[number].last_frame - tracks_[number].first_frame;
-        scratch.doomed[is_older ? number : i] = 1;
+        (track.seen > tracks_[number].seen ? tracks_[number] : track).id = kNoTrack;
       }
     }
-    for (size_t i = 0; i < tracks_.size(); ++i) {
-      if (scratch.doomed[i] != 0) tracks_[i].id = kNoTrack;
-    }
-    RemoveEnded(scratch);
+    RemoveEnded();
   }
 
-  void RemoveEnded(Scratch& scratch) {
-    size_t kept = 0;
-    for (size_t i = 0; i < tracks_.size(); ++i) {
-      if (tracks_[i].id == kNoTrack) continue;
-      tracks_[kept] = tracks_[i];
-      scratch.seen[kept++] = scratch.seen[i];
-    }
-    tracks_.resize(kept);
-    scratch.seen.resize(kept);
+  void RemoveEnded() {
+    std::erase_if(tracks_, [](const Track& track) { return track.id == kNoTrack; });
   }
 };
 

@@ -15,12 +15,20 @@ struct MovingNumber {
   double value, velocity;
   double value_variance, covariance, velocity_variance;
 
-  // To the next frame, with the variances that a frame adds.
-  void Predict(double value_noise, double velocity_noise) {
-    value += velocity;
-    value_variance += 2.0 * covariance + velocity_variance + value_noise;
-    covariance += velocity_variance;
-    velocity_variance += velocity_noise;
+  // On by a number of frames, with the variances that a frame adds.
+  void Predict(double frames, double value_noise, double velocity_noise) {
+    value += frames * velocity;
+    const double growth = 2.0 * covariance + frames * velocity_variance;
+    value_variance += frames * growth + frames * value_noise;
+    covariance += frames * velocity_variance;
+    velocity_variance += frames * velocity_noise;
+  }
+
+  // Multiplies the number by a factor.
+  void Scale(double factor) {
+    for (double* part : {&value, &velocity}) *part *= factor;
+    const double square = factor * factor;
+    for (double* part : {&value_variance, &covariance, &velocity_variance}) *part *= square;
   }
 
   // Takes in a measurement with its variance. The textbook's forms are written so that no variance
@@ -36,6 +44,44 @@ struct MovingNumber {
     covariance *= noise / variance;
     value_variance *= noise / variance;
   }
+};
+
+// Moves boxes and filters from one frame to the next, as BoT-SORT does (arXiv 2206.14651), but
+// sizes are scaled only. By a rotation and a scale, x and y keep equal variances and no covariance.
+class CameraMotion {
+ public:
+  explicit CameraMotion(const std::array<double, 6>& matrix)
+      : m_(matrix), scale_(std::sqrt(m_[0] * m_[4] - m_[1] * m_[3])) {}
+
+  bool IsValid() const { return scale_ > 0.0 && std::isfinite(scale_ + m_[2] + m_[5]); }
+  double scale() const { return scale_; }
+
+  // shift: 0 for velocities.
+  Corners Move(const Corners& box, double shift = 1.0) const {
+    const double cx = (box.x1 + box.x2) / 2.0;
+    const double cy = (box.y1 + box.y2) / 2.0;
+    const double x = m_[0] * cx + m_[1] * cy + shift * m_[2];
+    const double y = m_[3] * cx + m_[4] * cy + shift * m_[5];
+    const double half_width = scale_ * (box.x2 - box.x1) / 2.0;
+    const double half_height = scale_ * (box.y2 - box.y1) / 2.0;
+    return {x - half_width, y - half_height, x + half_width, y + half_height};
+  }
+
+  // The filters of four sides, or twice those of a centre.
+  std::array<MovingNumber, 4> MoveNumbers(std::array<MovingNumber, 4> n) const {
+    const auto [x1, y1, x2, y2] = Move({n[0].value, n[1].value, n[2].value, n[3].value});
+    const auto speed = Move({n[0].velocity, n[1].velocity, n[2].velocity, n[3].velocity}, 0.0);
+    for (MovingNumber& number : n) number.Scale(scale_);
+    for (size_t i = 0; i < 4; ++i) {
+      n[i].value = std::array{x1, y1, x2, y2}[i];
+      n[i].velocity = std::array{speed.x1, speed.y1, speed.x2, speed.y2}[i];
+    }
+    return n;
+  }
+
+ private:
+  std::array<double, 6> m_;
+  double scale_;
 };
 
 // Filter of ByteTrack: centre, width over height, and height, with the noise of DeepSORT (arXiv
@@ -58,11 +104,11 @@ class AspectMotion {
     }
   }
 
-  void Predict() {
+  void Predict(double frames) {
     const double height = numbers_[kHeight].value;
     for (size_t i = 0; i < 4; ++i) {
       const bool is_aspect = i == kAspect;
-      numbers_[i].Predict(Square(is_aspect ? 1e-2 : kPlace * height),
+      numbers_[i].Predict(frames, Square(is_aspect ? 1e-2 : kPlace * height),
                           Square(is_aspect ? 1e-5 : kSpeed * height));
     }
   }
@@ -73,6 +119,12 @@ class AspectMotion {
     for (size_t i = 0; i < 4; ++i) {
       numbers_[i].Correct(values[i], Square(i == kAspect ? 1e-1 : kPlace * height));
     }
+  }
+
+  void Move(const CameraMotion& camera) {
+    const Numbers moved = camera.MoveNumbers({numbers_[0], numbers_[1], numbers_[0], numbers_[1]});
+    std::copy_n(moved.begin(), 2, numbers_.begin());
+    numbers_[kHeight].Scale(camera.scale());
   }
 
   // The height of a box that is not seen does not grow on and on.
@@ -116,14 +168,16 @@ class SideMotion {
     for (size_t i = 0; i < 4; ++i) numbers_[i] = {sides[i], 0.0, 1.0, 0.0, 1.0};
   }
 
-  void Predict() {
-    for (MovingNumber& number : numbers_) number.Predict(0.01, 0.01);
+  void Predict(double frames) {
+    for (MovingNumber& number : numbers_) number.Predict(frames, 0.01, 0.01);
   }
 
   void Correct(const Corners& seen) {
     const std::array sides = {seen.x1, seen.y1, seen.x2, seen.y2};
     for (size_t i = 0; i < 4; ++i) numbers_[i].Correct(sides[i], 0.1);
   }
+
+  void Move(const CameraMotion& camera) { numbers_ = camera.MoveNumbers(numbers_); }
 
   Corners box() const {
     return {numbers_[0].value, numbers_[1].value, numbers_[2].value, numbers_[3].value};
@@ -165,13 +219,13 @@ class AreaMotion {
     for (size_t i = 0; i < 3; ++i) numbers_[i] = {values[i], 0.0, 10.0, 0.0, 10000.0};
   }
 
-  void Predict() {
+  void Predict(double frames) {
     MovingNumber& area = numbers_[2];
-    if (area.value + area.velocity <= 0.0) area.velocity = 0.0;
-    numbers_[0].Predict(1.0, 0.01);
-    numbers_[1].Predict(1.0, 0.01);
-    area.Predict(1.0, 0.0001);
-    aspect_variance_ += 1.0;
+    if (area.value + frames * area.velocity <= 0.0) area.velocity = 0.0;
+    numbers_[0].Predict(frames, 1.0, 0.01);
+    numbers_[1].Predict(frames, 1.0, 0.01);
+    area.Predict(frames, 1.0, 0.0001);
+    aspect_variance_ += frames;
   }
 
   void Correct(const AreaBox& seen) {
@@ -181,6 +235,12 @@ class AreaMotion {
     const double gain = aspect_variance_ / (aspect_variance_ + kNoise);
     aspect_ += gain * (seen.aspect - aspect_);
     aspect_variance_ *= 1.0 - gain;
+  }
+
+  void Move(const CameraMotion& camera) {
+    const auto moved = camera.MoveNumbers({numbers_[0], numbers_[1], numbers_[0], numbers_[1]});
+    std::copy_n(moved.begin(), 2, numbers_.begin());
+    numbers_[2].Scale(camera.scale() * camera.scale());
   }
 
   Corners box() const {

@@ -8,7 +8,6 @@
 
 #include "common/score_order.h"
 #include "endcap/tracking.h"
-#include "tracking/assignment.h"
 #include "tracking/method.h"
 
 // OC-SORT (arXiv 2203.14360), with the ids of Roboflow's `trackers`. Section numbers are the
@@ -17,7 +16,9 @@
 namespace endcap {
 namespace {
 
-constexpr uint64_t kMark = 0x334B'4341'5254'4345;  // "ECTRACK3"
+constexpr uint64_t kMark = 0x434B'4341'5254'4345;  // "ECTRACKC"
+
+constexpr size_t kMostObservations = kMostDirectionFrames + 1;
 
 struct Direction {
   double x, y;
@@ -32,7 +33,7 @@ Direction DirectionBetween(const Corners& from, const Corners& to) {
 }
 
 struct Observation {
-  int64_t age;
+  double age;
   Corners box;
 };
 
@@ -61,40 +62,56 @@ AreaMotion ReadMotion(StateReader& reader) {
 struct Track {
   int64_t id = kNoTrack;  // until it is confirmed
   int32_t class_id = 0;
-  int64_t age = 0;          // frames since the first
-  int64_t missed = 0;       // frames without a detection, from the first one that was looked at
+  double age = 0.0;         // frames since the first
+  double missed = 0.0;      // frames without a detection, from the first one that was looked at
   int64_t consecutive = 0;  // frames with a detection, without a gap; the first does not count
   Corners last = {};        // the last box that was detected
   std::optional<Direction> direction;
   std::vector<Observation> observations;  // of the last frames, without the first box
   AreaMotion motion;
-  std::optional<AreaMotion> frozen;  // as it was before the frames without a detection
+  std::optional<AreaMotion> frozen;  // of the first frame without a detection
+  double frozen_after = 0.0;         // frames since the last detection
 
   explicit Track(const Detection& first)
       : class_id(first.class_id), last(first.corners), motion(AreaBox::Measure(first.corners)) {}
   Track() = default;
 
   // looked_at: whether the frame has detections, or was skipped.
-  void Predict(bool looked_at) {
-    if (!frozen && unseen() > 0) frozen = motion;
-    motion.Predict();
-    if (looked_at && missed > 0) consecutive = 0;
-    if (looked_at || missed > 0) ++missed;
-    ++age;
+  void Predict(bool looked_at, double frames) {
+    if (!frozen && unseen() > 0.0) {
+      frozen = motion;
+      frozen_after = unseen();
+    }
+    motion.Predict(frames);
+    if (looked_at && missed > 0.0) consecutive = 0;
+    if (looked_at || missed > 0.0) missed += frames;
+    age += frames;
+  }
+
+  // Directions turn, and boxes of the past are moved to where they would be seen now.
+  void Move(const CameraMotion& camera) {
+    motion.Move(camera);
+    if (frozen) frozen->Move(camera);
+    last = camera.Move(last);
+    for (Observation& seen : observations) seen.box = camera.Move(seen.box);
+    if (!direction) return;
+    const auto [x, y, x2, y2] =
+        camera.Move({direction->x, direction->y, direction->x, direction->y}, 0.0);
+    direction = Direction{x / camera.scale(), y / camera.scale()};
   }
 
   // Frames since the last detection, skipped ones included.
-  int64_t unseen() const { return observations.empty() ? age : age - observations.back().age; }
+  double unseen() const { return observations.empty() ? age : age - observations.back().age; }
 
   // The box that a direction begins at: of `frames` ago, or else the oldest that is newer.
-  const Corners* Earlier(int64_t frames) const {
+  const Corners* Earlier(int frames) const {
     for (const Observation& seen : observations) {
-      if (seen.age >= age - frames && seen.age < age) return &seen.box;
+      if (seen.age >= age - frames - 0.5 && seen.age < age) return &seen.box;
     }
     return observations.empty() ? nullptr : &observations.back().box;
   }
 
-  void Correct(const Detection& detection, int64_t direction_frames) {
+  void Correct(const Detection& detection, int direction_frames) {
     const Corners& box = detection.corners;
     if (const Corners* earlier = Earlier(direction_frames)) {
       direction = DirectionBetween(*earlier, box);
@@ -110,8 +127,9 @@ struct Track {
     last = box;
     class_id = detection.class_id;
     observations.push_back({age, box});
+    if (observations.size() > kMostObservations) observations.erase(observations.begin());
     std::erase_if(observations,
-                  [&](const Observation& each) { return each.age < age - direction_frames; });
+                  [&](const Observation& each) { return each.age < age - direction_frames - 0.5; });
   }
 
   // Section 4.1: the frames without a detection once more, on a straight line between the boxes
@@ -119,18 +137,20 @@ struct Track {
   void MoveBetween(const Corners& before, const Corners& after) {
     const AreaBox first = AreaBox::Measure(before);
     const AreaBox second = AreaBox::Measure(after);
-    const int64_t gap = unseen();
-    const auto steps = static_cast<float>(gap);
+    const double more = unseen() - frozen_after;
+    const int64_t steps = std::max<int64_t>(std::llround(more), 1);
+    const double pace = more / static_cast<double>(steps);
+    const auto gap = static_cast<float>(unseen());
     const auto between = [&](float from, float to, float step) {
-      return from + step * (to - from) / steps;
+      return from + step * (to - from) / gap;
     };
-    for (int64_t i = 1; i <= gap; ++i) {
-      const auto step = static_cast<float>(i);
+    for (int64_t i = 0; i <= steps; ++i) {
+      const auto step = static_cast<float>(frozen_after + static_cast<double>(i) * pace);
       const float width = between(first.width(), second.width(), step);
       const float height = between(first.height(), second.height(), step);
       motion.Correct({between(first.cx, second.cx, step), between(first.cy, second.cy, step),
                       width * height, width / height});
-      if (i < gap) motion.Predict();
+      if (i < steps) motion.Predict(pace);
     }
   }
 
@@ -153,55 +173,53 @@ struct Track {
     }
     WriteMotion(writer, motion);
     writer.Add(uint64_t{frozen ? 1U : 0U});
-    if (frozen) WriteMotion(writer, *frozen);
+    if (!frozen) return;
+    WriteMotion(writer, *frozen);
+    writer.Add(frozen_after);
   }
 
-  static Track Read(StateReader& reader, int64_t frame) {
+  static Track Read(StateReader& reader) {
     Track track;
     track.id = reader.TakeInteger(kNoTrack, kMostSavedIds);
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.age = reader.TakeInteger(0, frame);
-    track.missed = reader.TakeInteger(0, track.age);
-    track.consecutive = reader.TakeInteger(0, track.age);
+    track.age = reader.TakeNumber(0.0, kMostSavedFrames);
+    track.missed = reader.TakeNumber(0.0, track.age);
+    track.consecutive = reader.TakeInteger(0, kMostSavedFrames);
     track.last = ReadCorners(reader);
     if (reader.TakeBool()) {
       const double x = reader.TakeNumber();
       track.direction = Direction{x, reader.TakeNumber()};
     }
-    const int64_t count = reader.TakeInteger(0, kMostDirectionFrames + 1);
-    int64_t after = 0;
+    const int64_t count = reader.TakeInteger(0, kMostObservations);
+    double after = 0.0;
     for (int64_t i = 0; i < count; ++i) {
-      after = reader.TakeInteger(after, track.age);
+      after = reader.TakeNumber(after, track.age);
       track.observations.push_back({after, ReadCorners(reader)});
     }
     track.motion = ReadMotion(reader);
-    if (reader.TakeBool()) track.frozen = ReadMotion(reader);
+    if (reader.TakeBool()) {
+      track.frozen = ReadMotion(reader);
+      track.frozen_after = reader.TakeNumber(0.0, track.unseen());
+    }
     return track;
   }
 };
 
-struct Scratch {
+struct Scratch : MatchScratch {
   std::vector<Detection> high;
   std::vector<int32_t> unmatched;  // numbers of tracks
   std::vector<Corners> starts;     // of each track, the box that its direction begins at
-  std::vector<Edge> edges, matches;
-  Overlaps overlaps;
-  Assignment assignment;
-
-  void Trim() {
-    TrimScratch(edges);
-    assignment.Trim();
-  }
+  std::vector<Edge> matches;
 };
 
 class OcSort final : public TrackList<Track> {
  public:
   explicit OcSort(const TrackingParams& params) : TrackList(params, kMark) {}
 
-  void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
+ private:
+  void UpdateTracks(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
     const TrimOnExit trim(scratch);
-    ++frame_;
     // Frames before the first detection, and after the last track has ended, do not count.
     if (tracks_.empty() && detections.empty()) return;
     scratch.high.clear();
@@ -211,7 +229,7 @@ class OcSort final : public TrackList<Track> {
     scratch.unmatched.clear();
     for (Track& track : tracks_) {
       scratch.unmatched.push_back(static_cast<int32_t>(scratch.unmatched.size()));
-      track.Predict(true);
+      track.Predict(true, step_);
     }
     MatchByMomentum(scratch, track_ids);
     MatchLastBoxes(scratch, track_ids);
@@ -224,19 +242,16 @@ class OcSort final : public TrackList<Track> {
     ++counted_frames_;
   }
 
- protected:
   void WriteMore(StateWriter& writer) const override { writer.Add(counted_frames_); }
   void ReadMore(StateReader& reader) override { counted_frames_ = reader.TakeInteger(0, frame_); }
 
- private:
-  void SkipFrame(int64_t /*frame*/) override {
-    for (Track& track : tracks_) track.Predict(false);
+  void SkipFrame() override {
+    for (Track& track : tracks_) track.Predict(false, step_);
     EndTracks();
   }
 
   void EndTracks() {
-    std::erase_if(tracks_,
-                  [&](const Track& track) { return track.missed > params_.max_lost_frames; });
+    std::erase_if(tracks_, [&](const Track& track) { return IsTooLong(track.missed); });
   }
 
   bool MayMatch(const Track& track, const Detection& detection) const {
@@ -275,7 +290,7 @@ class OcSort final : public TrackList<Track> {
     }
     std::ranges::sort(scratch.matches, {}, &Edge::row);  // ids are given in the order of tracks
     for (const Edge& match : scratch.matches) TakeMatch(scratch, match, track_ids);
-    RemoveMatched(scratch);
+    RemoveMatched(scratch.unmatched, scratch.high);
   }
 
   // Makes edges of tracks and detections that overlap; a track is a row where `by_track`, else a
@@ -326,7 +341,7 @@ class OcSort final : public TrackList<Track> {
       if (!AtLeast(edge.gain, 1.0 - params_.second_match_threshold)) continue;
       TakeMatch(scratch, edge, track_ids);
     }
-    RemoveMatched(scratch);
+    RemoveMatched(scratch.unmatched, scratch.high);
   }
 
   void TakeMatch(Scratch& scratch, const Edge& edge, std::span<int64_t> track_ids) {
@@ -341,11 +356,6 @@ class OcSort final : public TrackList<Track> {
     }
     number = -1;
     detection.index = -1;
-  }
-
-  static void RemoveMatched(Scratch& scratch) {
-    std::erase(scratch.unmatched, -1);
-    std::erase_if(scratch.high, [](const Detection& each) { return each.index < 0; });
   }
 
   int64_t counted_frames_ = 0;  // before this one

@@ -39,6 +39,8 @@ const ParamTable<Params>& Table() {
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
       Means("frames that a track without detections is kept for",
             IntegerField<Params>("max_lost_frames", 0, kMostFrames, FIELD(max_lost_frames))),
+      Means("frames of a second, for frames with time stamps",
+            NumberField<Params>("frame_rate", 1e-6, 1000.0, FIELD(frame_rate))),
       Means("where a track and a lost one overlap more, the younger one is dropped",
             NumberField<Params>("duplicate_iou", 0.0, 1.0, FIELD(duplicate_iou))),
       Means("tracks at a time, lost ones included; no more are started",
@@ -110,26 +112,14 @@ std::span<const std::string_view> TrackingPresetNames() noexcept { return kPrese
 TrackingParams TrackingPreset(std::string_view name) {
   TrackingParams params;
   params.method = static_cast<TrackingMethod>(ReadEnumIndex("preset", name, std::span(kPresets)));
-  switch (params.method) {
-    case TrackingMethod::kByteTrack:
-      break;
-    case TrackingMethod::kSideByteTrack:
-      params.high_score_threshold = 0.6;
-      params.low_score_threshold = 0.0;
-      params.new_track_threshold = 0.7;
-      params.match_threshold = 0.9;
-      params.second_match_threshold = 0.9;
-      params.confirm_frames = 2;
-      break;
-    case TrackingMethod::kOcSort:
-      params.high_score_threshold = 0.6;
-      params.low_score_threshold = 0.0;
-      params.new_track_threshold = 0.0;
-      params.match_threshold = 0.7;
-      params.second_match_threshold = 0.7;
-      params.confirm_frames = 3;
-      break;
-  }
+  if (params.method == TrackingMethod::kByteTrack) return params;
+  const bool is_oc_sort = params.method == TrackingMethod::kOcSort;
+  params.high_score_threshold = 0.6;
+  params.low_score_threshold = 0.0;
+  params.new_track_threshold = is_oc_sort ? 0.0 : 0.7;
+  params.match_threshold = is_oc_sort ? 0.7 : 0.9;
+  params.second_match_threshold = params.match_threshold;
+  params.confirm_frames = is_oc_sort ? 3 : 2;
   return params;
 }
 

@@ -40,11 +40,27 @@ class StateReader {
  public:
   explicit StateReader(std::string_view bytes) : bytes_(bytes) {}
 
-  uint64_t Take();
+  uint64_t Take() {
+    if (bytes_.size() - at_ < 8) FailState("is too short");
+    uint64_t number = 0;
+    for (int shift = 0; shift < 64; shift += 8) {
+      number |= static_cast<uint64_t>(static_cast<unsigned char>(bytes_[at_++])) << shift;
+    }
+    return number;
+  }
+
   // Numbers within bounds, or FailState.
-  int64_t TakeInteger(int64_t low, int64_t high);
-  double TakeNumber();    // finite, and no larger than boxes within Tracker::kFarthest give
-  double TakeVariance();  // the same, at least 0
+  int64_t TakeInteger(int64_t low, int64_t high) {
+    const auto number = static_cast<int64_t>(Take());
+    if (number < low || number > high) FailState("has numbers that cannot be");
+    return number;
+  }
+  double TakeNumber(double low = -kMaxNumber, double high = kMaxNumber) {
+    const auto number = std::bit_cast<double>(Take());
+    if (!(number >= low && number <= high)) FailState("has a number that cannot be");
+    return number;
+  }
+  double TakeVariance() { return TakeNumber(0.0); }
   bool TakeBool() { return TakeInteger(0, 1) != 0; }
   bool at_end() const { return at_ == bytes_.size(); }
 
@@ -52,32 +68,5 @@ class StateReader {
   std::string_view bytes_;
   size_t at_ = 0;
 };
-
-inline uint64_t StateReader::Take() {
-  if (bytes_.size() - at_ < 8) FailState("is too short");
-  uint64_t number = 0;
-  for (int shift = 0; shift < 64; shift += 8) {
-    number |= static_cast<uint64_t>(static_cast<unsigned char>(bytes_[at_++])) << shift;
-  }
-  return number;
-}
-
-inline int64_t StateReader::TakeInteger(int64_t low, int64_t high) {
-  const auto number = static_cast<int64_t>(Take());
-  if (number < low || number > high) FailState("has numbers that cannot be");
-  return number;
-}
-
-inline double StateReader::TakeNumber() {
-  const auto number = std::bit_cast<double>(Take());
-  if (!(std::abs(number) <= kMaxNumber)) FailState("has a number that cannot be");
-  return number;
-}
-
-inline double StateReader::TakeVariance() {
-  const double variance = TakeNumber();
-  if (variance < 0.0) FailState("has a negative variance");
-  return variance;
-}
 
 }  // namespace endcap

@@ -4,7 +4,6 @@
 
 #include "common/score_order.h"
 #include "endcap/tracking.h"
-#include "tracking/assignment.h"
 #include "tracking/method.h"
 
 // ByteTrack (arXiv 2110.06864), with the filter of four sides and the ids of Roboflow's `trackers`:
@@ -13,15 +12,16 @@
 namespace endcap {
 namespace {
 
-constexpr uint64_t kMark = 0x324B'4341'5254'4345;  // "ECTRACK2"
+constexpr uint64_t kMark = 0x424B'4341'5254'4345;  // "ECTRACKB"
 
 struct Track {
   int64_t id;  // kNoTrack until it is confirmed
   int32_t class_id;
-  int64_t missed;       // frames since the last detection
+  double missed;        // frames since the last detection
   int64_t consecutive;  // frames with a detection, without a gap
   SideMotion motion;
 
+  void Move(const CameraMotion& camera) { motion.Move(camera); }
   void Write(StateWriter& writer) const {
     writer.Add(id);
     writer.Add(int64_t{class_id});
@@ -30,38 +30,30 @@ struct Track {
     WriteNumbers(writer, motion.numbers());
   }
 
-  static Track Read(StateReader& reader, int64_t frame) {
+  static Track Read(StateReader& reader) {
     Track track = {};
     track.id = reader.TakeInteger(kNoTrack, kMostSavedIds);
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.missed = reader.TakeInteger(0, frame);
-    track.consecutive = reader.TakeInteger(0, frame);
+    track.missed = reader.TakeNumber(0.0, kMostSavedFrames);
+    track.consecutive = reader.TakeInteger(0, kMostSavedFrames);
     track.motion = SideMotion(ReadNumbers<4>(reader));
     return track;
   }
 };
 
-struct Scratch {
+struct Scratch : MatchScratch {
   std::vector<Detection> high, low;
   std::vector<int32_t> unmatched;  // numbers of tracks
-  std::vector<Edge> edges;
-  Overlaps overlaps;
-  Assignment assignment;
-
-  void Trim() {
-    TrimScratch(edges);
-    assignment.Trim();
-  }
 };
 
 class SideByteTrack final : public TrackList<Track> {
  public:
   explicit SideByteTrack(const TrackingParams& params) : TrackList(params, kMark) {}
 
-  void Update(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
+ private:
+  void UpdateTracks(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
     const TrimOnExit trim(scratch);
-    ++frame_;
     scratch.high.clear();
     scratch.low.clear();
     for (const Detection& detection : detections) {
@@ -74,32 +66,31 @@ class SideByteTrack final : public TrackList<Track> {
     scratch.unmatched.clear();
     for (Track& track : tracks_) {
       scratch.unmatched.push_back(static_cast<int32_t>(scratch.unmatched.size()));
-      track.motion.Predict();
+      track.motion.Predict(step_);
       if (track.missed > 0) track.consecutive = 0;
-      ++track.missed;
+      track.missed += step_;
     }
     Associate(scratch.high, params_.match_threshold, scratch, track_ids);
     Associate(scratch.low, params_.second_match_threshold, scratch, track_ids);
     for (const Detection& detection : scratch.high) {
       if (detection.score < params_.new_track_threshold) continue;
       if (is_full()) break;
-      tracks_.push_back({kNoTrack, detection.class_id, 0, 1, SideMotion(detection.corners)});
+      tracks_.push_back({kNoTrack, detection.class_id, 0.0, 1, SideMotion(detection.corners)});
     }
     EndTracks();
   }
 
- private:
-  void SkipFrame(int64_t /*frame*/) override {
+  void SkipFrame() override {
     for (Track& track : tracks_) {
-      track.motion.Predict();
-      if (track.missed > 0) ++track.missed;
+      track.motion.Predict(step_);
+      if (track.missed > 0) track.missed += step_;
     }
     EndTracks();
   }
 
   void EndTracks() {
     std::erase_if(tracks_, [&](const Track& track) {
-      return track.missed > params_.max_lost_frames || (track.id == kNoTrack && track.missed > 0);
+      return IsTooLong(track.missed) || (track.id == kNoTrack && track.missed > 0);
     });
   }
 
@@ -135,8 +126,7 @@ class SideByteTrack final : public TrackList<Track> {
       number = -1;
       detection.index = -1;
     }
-    std::erase(wanted, -1);
-    std::erase_if(detections, [](const Detection& each) { return each.index < 0; });
+    RemoveMatched(wanted, detections);
   }
 };
 

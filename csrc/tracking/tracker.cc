@@ -70,7 +70,8 @@ const TrackingParams& Tracker::params() const noexcept { return state_->params; 
 void Tracker::Reset() { state_->method = MakeMethod(state_->params); }
 
 void Tracker::Update(std::span<const float> boxes_xyxy, std::span<const float> scores,
-                     std::span<const int32_t> class_ids, std::span<int64_t> track_ids) {
+                     std::span<const int32_t> class_ids, std::span<int64_t> track_ids,
+                     const FrameInfo& info) {
   CheckDetections(boxes_xyxy, scores, class_ids, track_ids.size());
   thread_local std::vector<Detection> detections;
   detections.clear();
@@ -82,7 +83,7 @@ void Tracker::Update(std::span<const float> boxes_xyxy, std::span<const float> s
         {corners, scores[i], class_ids.empty() ? 0 : class_ids[i], static_cast<int32_t>(i)});
   }
   std::ranges::fill(track_ids, kNoTrack);
-  state_->method->Update(detections, track_ids);
+  state_->method->Update(detections, track_ids, info);
 }
 
 void Tracker::Skip(int64_t frames) {

@@ -1,4 +1,6 @@
+#include <array>
 #include <mutex>
+#include <optional>
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
@@ -32,14 +34,18 @@ class SharedTracker {
 // boxes [N,4] float32, scores [N] float32, class_ids [N] int32; C-contiguous. Returns int64 [N].
 py::array_t<int64_t> UpdateTracks(SharedTracker& shared, const py::array_t<float>& boxes,
                                   const py::array_t<float>& scores,
-                                  const py::array_t<int32_t>& class_ids) {
+                                  const py::array_t<int32_t>& class_ids,
+                                  std::optional<double> timestamp,
+                                  const std::optional<std::array<double, 6>>& camera_motion) {
   py::array_t<int64_t> ids(scores.size());
   const std::span<int64_t> ids_span = {ids.mutable_data(), static_cast<size_t>(ids.size())};
   const auto boxes_span = AsSpan(boxes);
   const auto scores_span = AsSpan(scores);
   const auto classes_span = AsSpan(class_ids);
-  shared.With(
-      [&](Tracker& tracker) { tracker.Update(boxes_span, scores_span, classes_span, ids_span); });
+  const FrameInfo info = {timestamp, camera_motion.value_or(FrameInfo{}.camera_motion)};
+  shared.With([&](Tracker& tracker) {
+    tracker.Update(boxes_span, scores_span, classes_span, ids_span, info);
+  });
   return ids;
 }
 
@@ -61,7 +67,8 @@ void BindTracking(py::module_& module) {
   BindClass<SharedTracker>(module, "Tracker")
       .def(py::init<const endcap::ParameterList&>(), py::arg("parameters"))
       .def("update", endcap::python::UpdateTracks, py::arg("boxes").noconvert(),
-           py::arg("scores").noconvert(), py::arg("class_ids").noconvert())
+           py::arg("scores").noconvert(), py::arg("class_ids").noconvert(),
+           py::arg("timestamp") = py::none(), py::arg("camera_motion") = py::none())
       .def(
           "skip",
           [](SharedTracker& self, int64_t frames) {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from endcap import _core
 from endcap.detections import ImageDetections
@@ -54,7 +55,7 @@ class Tracker:
     Args:
         preset: ``bytetrack``, as ultralytics' ``bytetrack.yaml``; ``bytetrack_trackers`` and
             ``ocsort``, as the package ``trackers`` has these.
-        frame_rate: frames a second, by which ``track_buffer`` is scaled.
+        frame_rate: frames a second, by which ``track_buffer`` and time stamps are scaled.
         track_buffer: frames that a track without detections is kept for, at 30 frames a second.
         fields: the parameters by name, of ``TrackParameters``, such as high_score_threshold=0.5 or
             max_tracks=200. ``describe()`` and docs/tracking.md tell their meanings.
@@ -82,23 +83,37 @@ class Tracker:
             )
         frames = frame_rate / _BUFFER_RATE * track_buffer
         lost = int(frames) if preset == "bytetrack" else math.ceil(frames)
+        rate = {"max_lost_frames": lost, "frame_rate": float(frame_rate)}
         self._preset = preset
-        self._core = _core.Tracker(
-            to_parameters({"preset": preset, "max_lost_frames": lost, **fields})
-        )
+        self._core = _core.Tracker(to_parameters({"preset": preset, **rate, **fields}))
 
-    def __call__(self, detections: ImageDetections) -> ImageDetections:
+    def __call__(
+        self,
+        detections: ImageDetections,
+        *,
+        timestamp: float | None = None,
+        camera_motion: npt.ArrayLike | None = None,
+    ) -> ImageDetections:
         """Take in the next frame, and return its detections with ``track_ids``.
 
         All detections come back, in their order, with all that they have. Those that belong to no
         track have the id -1: with low scores and no track near, or of a track that later frames
         have to confirm (in ``bytetrack`` a second one, and none in the first frame of a sequence,
         whose tracks have ids at once). Keep tracked ones by ``tracked[tracked.track_ids >= 0]``.
-        A frame without detections has to be given, too, and one that was not looked at be skipped.
+        A frame without detections has to be given, too, and one that was not looked at be skipped,
+        or follow from the time stamps.
+
+        Args:
+            detections: of the frame.
+            timestamp: seconds, from any start. Tracks move and age by the time since the previous
+                frame, by one frame if one of these has no time stamp.
+            camera_motion: [2, 3], maps points of the previous frame to this one, as that of
+                ``cv2.estimateAffinePartial2D``; moves tracks as in BoT-SORT (arXiv 2206.14651).
 
         Raises:
             InvalidArgumentError: a box or a score that is not finite, a box beyond 10 million
-                pixels, or more than 2000 detections.
+                pixels, more than 2000 detections, a time stamp that is not finite or not after the
+                previous one, or a camera motion that mirrors or has no inverse.
             UnsupportedError: rotated boxes.
         """
         if detections.angles is not None:
@@ -106,10 +121,15 @@ class Tracker:
                 "rotated boxes cannot be tracked: leave the angles out by "
                 "dataclasses.replace(detections, angles=None), which tracks the boxes unrotated"
             )
+        matrix = None if camera_motion is None else np.asarray(camera_motion, np.float64)
+        if matrix is not None and matrix.shape != (2, 3):
+            raise InvalidArgumentError(f"camera_motion has the shape {matrix.shape}: give [2, 3]")
         ids = self._core.update(
             np.ascontiguousarray(detections.boxes, np.float32),
             np.ascontiguousarray(detections.scores, np.float32),
             np.ascontiguousarray(detections.class_ids, np.int32),
+            timestamp,
+            None if matrix is None else matrix.ravel().tolist(),
         )
         return replace(detections, track_ids=ids)
 
@@ -118,7 +138,8 @@ class Tracker:
 
         Tracks move on by their speed, and lost ones age. A track that was in the last frame looked
         at does not become lost by it, nor does one end that waits to be confirmed. All end where
-        more frames are skipped than a track without detections is kept for.
+        more frames are skipped than a track without detections is kept for. The next frame follows
+        these at once, whatever its time stamp.
 
         Raises:
             InvalidArgumentError: a negative number.
@@ -130,7 +151,7 @@ class Tracker:
 
     @property
     def frames(self) -> int:
-        """Frames since the beginning or ``reset()``, skipped ones included."""
+        """Frames since the beginning or ``reset()``, those of ``skip()`` included."""
         return self._core.frames
 
     @property

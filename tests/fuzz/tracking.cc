@@ -34,9 +34,10 @@ TrackingParams PickParams(FuzzInput& input) {
 struct Frame {
   std::vector<float> boxes, scores;
   std::vector<int32_t> classes;
+  FrameInfo info;
 };
 
-Frame MakeFrame(FuzzInput& input) {
+Frame MakeFrame(FuzzInput& input, int number) {
   Noise noise(input.Word(2));
   Frame frame;
   const size_t count = input.Size(25);
@@ -53,6 +54,10 @@ Frame MakeFrame(FuzzInput& input) {
   if (count > 0 && input.Happens(24)) frame.boxes[input.Size(4 * count - 1)] = input.AnyFloat();
   if (count > 0 && input.Happens(8)) frame.scores[input.Size(count - 1)] = input.AnyFloat();
   if (input.Happens(8)) frame.classes.clear();
+  if (noise.Below(4) > 0) frame.info.timestamp = noise.Number(0.9, 1.1, steps) * number;
+  if (noise.Below(4) == 0) {
+    for (double& each : frame.info.camera_motion) each += noise.Number(-0.5, 0.5, steps);
+  }
   return frame;
 }
 
@@ -60,7 +65,7 @@ Outcome Update(Tracker& tracker, const Frame& frame) {
   return Capture([&](Outcome& outcome) {
     std::vector<int64_t> ids(frame.scores.size(), 7);
     const size_t before = tracker.track_count();
-    tracker.Update(frame.boxes, frame.scores, frame.classes, ids);
+    tracker.Update(frame.boxes, frame.scores, frame.classes, ids, frame.info);
     std::set<int64_t> given;
     for (const int64_t id : ids) {
       Require(id == kNoTrack || (id > 0 && given.insert(id).second), "id ", id, " is given twice");
@@ -90,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const int frames = input.Int(0, 8);
   for (int i = 0; i < frames; ++i) {
-    const Frame frame = MakeFrame(input);
+    const Frame frame = MakeFrame(input, i);
     const std::string before = tracker.Save();
     Tracker other(params);
     const bool is_saved = Capture([&](Outcome&) { other.Restore(before); }).ok();

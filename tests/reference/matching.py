@@ -59,3 +59,9 @@ def match(
     columns = set(pairs.values())
     numbers[:] = [each for column, each in enumerate(numbers) if column not in columns]
     return matched
+
+
+def turn_and_scale(camera: Floats) -> tuple[Floats, float]:
+    """Return the linear part of a camera's motion [2, 3], and by what it scales lengths."""
+    turn = camera[:, :2]
+    return turn, float(np.sqrt(np.linalg.det(turn)))

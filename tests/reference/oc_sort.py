@@ -7,11 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
-from tests.reference.matching import Floats, match
+from tests.reference.matching import Floats, match, turn_and_scale
 
 # Centre x, y, area, width over height; the velocities of the first three.
-_TRANSITION = np.eye(7) + np.eye(7, k=4)
 _SEEN = np.eye(4, 7)
 _PROCESS = np.diag([1, 1, 1, 1, 0.01, 0.01, 0.0001])
 _NOISE = np.diag([1.0, 1.0, 10.0, 10.0])
@@ -21,6 +21,13 @@ def measure(box: Floats) -> Floats:
     width, height = box[2:] - box[:2]
     centre = (box[:2] + box[2:]) / 2
     return np.array([*centre, width * height, width / (height + 1e-6)])
+
+
+def move_box(box: Floats, camera: Floats) -> Floats:
+    turn, scale = turn_and_scale(camera)
+    centre, half = (box[:2] + box[2:]) / 2, scale * (box[2:] - box[:2]) / 2
+    centre = turn @ centre + camera[:, 2]
+    return np.concatenate([centre - half, centre + half])
 
 
 def direction(start: Floats, end: Floats) -> Floats:
@@ -36,11 +43,19 @@ class Filter:
         self.mean = np.concatenate([measured, np.zeros(3)])
         self.covariance = np.diag([10.0] * 4 + [10000.0] * 3)
 
-    def predict(self) -> None:
-        if self.mean[2] + self.mean[6] <= 0:
+    def predict(self, step: float) -> None:
+        transition = np.eye(7) + step * np.eye(7, k=4)
+        if self.mean[2] + step * self.mean[6] <= 0:
             self.mean[6] = 0.0
-        self.mean = _TRANSITION @ self.mean
-        self.covariance = _TRANSITION @ self.covariance @ _TRANSITION.T + _PROCESS
+        self.mean = transition @ self.mean
+        self.covariance = transition @ self.covariance @ transition.T + step * _PROCESS
+
+    def move(self, camera: Floats) -> None:
+        turn, scale = turn_and_scale(camera)
+        move = block_diag(turn, scale**2, 1, turn, scale**2)
+        self.mean = move @ self.mean
+        self.mean[:2] += camera[:, 2]
+        self.covariance = move @ self.covariance @ move.T
 
     def correct(self, measured: Floats) -> None:
         noise = _SEEN @ self.covariance @ _SEEN.T + _NOISE
@@ -59,27 +74,39 @@ class Track:
 
     def __init__(self, box: Floats, class_id: int) -> None:
         self.id, self.class_id = -1, class_id
-        self.age = self.missed = self.consecutive = 0
+        self.age = self.missed = 0.0
+        self.consecutive = 0
         self.last = box
-        self.seen: dict[int, Floats] = {}  # boxes by age, without the first one
+        self.seen: dict[float, Floats] = {}  # boxes by age, without the first one
         self.direction: Floats | None = None
         self.filter = Filter(measure(box))
-        self.frozen: Filter | None = None  # before the frames without a detection
+        self.frozen: Filter | None = None  # of the first frame without a detection
+        self.frozen_after = 0.0  # frames after the last detection
 
-    def predict(self) -> None:
+    def predict(self, step: float) -> None:
         if self.frozen is None and self.missed > 0:
-            self.frozen = copy.deepcopy(self.filter)
-        self.filter.predict()
+            self.frozen, self.frozen_after = copy.deepcopy(self.filter), self.missed
+        self.filter.predict(step)
         if self.missed > 0:
             self.consecutive = 0
-        self.missed += 1
-        self.age += 1
+        self.missed += step
+        self.age += step
+
+    def move(self, camera: Floats) -> None:
+        turn, scale = turn_and_scale(camera)
+        self.filter.move(camera)
+        if self.frozen is not None:
+            self.frozen.move(camera)
+        self.last = move_box(self.last, camera)
+        self.seen = {age: move_box(each, camera) for age, each in self.seen.items()}
+        if self.direction is not None:
+            self.direction = turn @ self.direction / scale
 
     def earlier(self, frames: int) -> Floats | None:
         """Return the box of some frames ago, else the oldest one since, else the newest."""
-        for age in range(self.age - frames, self.age):
-            if age in self.seen:
-                return self.seen[age]
+        before = [age for age in self.seen if self.age - frames - 0.5 <= age < self.age]
+        if before:
+            return self.seen[min(before)]
         return self.seen[max(self.seen)] if self.seen else None
 
     def correct(self, box: Floats, frames: int) -> None:
@@ -93,7 +120,8 @@ class Track:
         self.consecutive += 1
         self.last = box
         self.seen[self.age] = box
-        self.seen = {age: each for age, each in self.seen.items() if age >= self.age - frames}
+        oldest = self.age - frames - 0.5
+        self.seen = {age: each for age, each in self.seen.items() if age >= oldest}
 
     def _repeat(self, box: Floats) -> None:
         """Repeat the frames without a detection, on the line between the boxes around them."""
@@ -103,11 +131,14 @@ class Track:
             np.array([*each[:2], math.sqrt(each[2] * each[3]), math.sqrt(each[2] / each[3])])
             for each in (measure(self.last), measure(box))
         )
-        for step in range(1, self.missed + 1):
-            x, y, width, height = start + step * (end - start) / self.missed
+        steps = max(1, round(self.missed - self.frozen_after))
+        pace = (self.missed - self.frozen_after) / steps
+        for step in range(steps + 1):
+            time = self.frozen_after + step * pace
+            x, y, width, height = start + time * (end - start) / self.missed
             self.filter.correct(np.array([x, y, width * height, width / height]))
-            if step < self.missed:
-                self.filter.predict()
+            if step < steps:
+                self.filter.predict(pace)
 
 
 class OcSort:
@@ -131,6 +162,8 @@ class OcSort:
         self.class_agnostic = class_agnostic
         self.tracks: list[Track] = []
         self.next_id = 1
+        self.step = 1.0  # frames since the previous one
+        self.camera: Floats | None = None  # its motion since then, [2, 3]
         self.frame = 0
 
     def update(self, boxes: Any, scores: Any, class_ids: Any) -> list[int]:
@@ -141,7 +174,9 @@ class OcSort:
         if not self.tracks and len(scores) == 0:
             return ids
         for track in self.tracks:
-            track.predict()
+            if self.camera is not None:
+                track.move(self.camera)
+            track.predict(self.step)
         numbers = np.flatnonzero(scores >= np.float32(self.high)).tolist()
         wanted = list(self.tracks)
         gains: Floats | float = self._momentum(wanted, boxes[numbers], scores[numbers])
@@ -162,7 +197,7 @@ class OcSort:
         for number in numbers:
             if float(scores[number]) >= self.new:
                 self.tracks.append(Track(boxes[number], int(class_ids[number])))
-        self.tracks = [track for track in self.tracks if track.missed <= self.max_lost_frames]
+        self.tracks = [track for track in self.tracks if track.missed <= self.max_lost_frames + 0.5]
         self.frame += 1
         return ids
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
-from tests.reference.matching import Floats, match
+from tests.reference.matching import Floats, match, turn_and_scale
 
-_TRANSITION = np.eye(8) + np.eye(8, k=4)
 _SEEN = np.eye(4, 8)
 
 
@@ -21,15 +21,25 @@ class Track:
     covariance: Floats
     class_id: int
     id: int = -1
-    missed: int = 0  # frames since the last detection
+    missed: float = 0  # frames since the last detection
     consecutive: int = 1
 
-    def predict(self) -> None:
-        self.mean = _TRANSITION @ self.mean
-        self.covariance = _TRANSITION @ self.covariance @ _TRANSITION.T + 0.01 * np.eye(8)
+    def predict(self, step: float) -> None:
+        transition = np.eye(8) + step * np.eye(8, k=4)
+        self.mean = transition @ self.mean
+        self.covariance = transition @ self.covariance @ transition.T + step * 0.01 * np.eye(8)
         if self.missed > 0:
             self.consecutive = 0
-        self.missed += 1
+        self.missed += step
+
+    def move(self, camera: Floats) -> None:
+        """Turn the centre, and scale the distance of the sides from it."""
+        turn, scale = turn_and_scale(camera)
+        of_sides = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [-1, 0, 1, 0], [0, -1, 0, 1]]) / 2
+        four = np.linalg.inv(of_sides) @ block_diag(turn, scale, scale) @ of_sides
+        move = np.kron(np.eye(2), four)
+        self.mean = move @ self.mean + np.concatenate([camera[:, 2], camera[:, 2], np.zeros(4)])
+        self.covariance = move @ self.covariance @ move.T
 
     def correct(self, box: Floats) -> None:
         noise = _SEEN @ self.covariance @ _SEEN.T + 0.1 * np.eye(4)
@@ -59,6 +69,8 @@ class SideByteTrack:
         self.class_agnostic = class_agnostic
         self.tracks: list[Track] = []
         self.next_id = 1
+        self.step = 1.0  # frames since the previous one
+        self.camera: Floats | None = None  # its motion since then, [2, 3]
 
     def update(self, boxes: Any, scores: Any, class_ids: Any) -> list[int]:
         """Return the id of each detection, -1 for none."""
@@ -66,7 +78,9 @@ class SideByteTrack:
         scores = np.asarray(scores, np.float32)
         ids = [-1] * len(scores)
         for track in self.tracks:
-            track.predict()
+            if self.camera is not None:
+                track.move(self.camera)
+            track.predict(self.step)
         is_high = scores >= np.float32(self.high)
         is_low = ~is_high & (scores >= np.float32(self.low))
         wanted = list(self.tracks)
@@ -90,6 +104,6 @@ class SideByteTrack:
         self.tracks = [
             track
             for track in self.tracks
-            if track.missed <= self.max_lost_frames and (track.id > 0 or track.missed == 0)
+            if track.missed <= self.max_lost_frames + 0.5 and (track.id > 0 or track.missed == 0)
         ]
         return ids

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import block_diag
 from scipy.optimize import linear_sum_assignment
+
+from tests.reference.matching import turn_and_scale
 
 Floats = npt.NDArray[np.float64]
 
-_TRANSITION = np.eye(8) + np.eye(8, k=4)
 _SEEN = np.eye(4, 8)
 _PLACE, _SPEED = 1 / 20, 1 / 160  # deviations, in parts of the box's height
 
@@ -27,8 +29,8 @@ class Track:
     id: int
     state: str
     class_id: int
-    first_frame: int
-    last_frame: int
+    first_frame: float
+    last_frame: float
     mean: Floats  # centre x, y, width over height, height, and their velocities
     covariance: Floats
     row: int = -1  # the detection of this frame
@@ -75,17 +77,26 @@ class ByteTrack:
         self.max_lost_frames = max_lost_frames
         self.duplicate_iou = duplicate_iou
         self.tracks: list[Track] = []
-        self.frame = 0
+        self.frame = 0.0
         self.next_id = 1
+        self.step = 1.0  # frames since the previous one
+        self.camera: Floats | None = None  # its motion since then, [2, 3]
 
     def update(self, boxes: Any, scores: Any, class_ids: Any) -> list[int]:
         """Return the id of each detection, -1 for none."""
-        self.frame += 1
+        is_first = self.frame == 0
+        self.frame += self.step
         boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
         scores = np.asarray(scores, np.float64)
         self.seen = (boxes, scores, class_ids)
         for track in self.tracks:
             track.row = -1
+            if self.camera is not None:
+                turn, scale = turn_and_scale(self.camera)
+                move = np.kron(np.eye(2), block_diag(turn, 1, scale))
+                track.mean = move @ track.mean
+                track.mean[:2] += self.camera[:, 2]
+                track.covariance = move @ track.covariance @ move.T
             if track.state != "unconfirmed":
                 self._predict(track)
         high = [i for i, score in enumerate(scores) if score >= self.high]
@@ -100,13 +111,13 @@ class ByteTrack:
         lost = [track for track in self.tracks if track.state == "lost"]
         ended = [track for track in [*lost, *missing] if track.overdue]
         for track in lost:
-            track.overdue |= self.frame - track.last_frame > self.max_lost_frames
+            track.overdue |= self.frame - track.last_frame > self.max_lost_frames + 0.5
         for track in missing:
             track.state = "lost"
         self._remove(ended + unconfirmed)
         for i in high:
             if scores[i] >= self.new:
-                self._start(i)
+                self._start(i, "tracked" if is_first else "unconfirmed")
         self._remove(self._duplicates())
         ids = [-1] * len(scores)
         for track in self.tracks:
@@ -115,13 +126,15 @@ class ByteTrack:
         return ids
 
     def _predict(self, track: Track) -> None:
+        transition = np.eye(8) + self.step * np.eye(8, k=4)
         if track.state == "lost":
             track.mean[7] = 0
         height = track.mean[3]
         place, speed = _PLACE * height, _SPEED * height
         noise = np.array([place, place, 1e-2, place, speed, speed, 1e-5, speed])
-        track.mean = _TRANSITION @ track.mean
-        track.covariance = _TRANSITION @ track.covariance @ _TRANSITION.T + np.diag(noise**2)
+        track.mean = transition @ track.mean
+        track.covariance = transition @ track.covariance @ transition.T
+        track.covariance += self.step * np.diag(noise**2)
 
     def _correct(self, track: Track, box: Floats) -> None:
         place = _PLACE * track.mean[3]
@@ -159,7 +172,7 @@ class ByteTrack:
             [i for i in rows if i not in matched_rows],
         )
 
-    def _start(self, row: int) -> None:
+    def _start(self, row: int, state: str) -> None:
         boxes, _, class_ids = self.seen
         height = boxes[row][3] - boxes[row][1]
         place, speed = 2 * _PLACE * height, 10 * _SPEED * height
@@ -167,7 +180,7 @@ class ByteTrack:
         self.tracks.append(
             Track(
                 id=self.next_id,
-                state="tracked" if self.frame == 1 else "unconfirmed",
+                state=state,
                 class_id=int(class_ids[row]),
                 first_frame=self.frame,
                 last_frame=self.frame,

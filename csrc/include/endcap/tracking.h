@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +42,7 @@ struct TrackingParams {
   bool fuse_score = true;
   bool class_agnostic = true;   // detections may continue tracks of other classes
   int max_lost_frames = 30;     // frames that a track without detections is kept for
+  double frame_rate = 30.0;     // frames of a second, for time stamps
   double duplicate_iou = 0.85;  // above it, the younger one of a track and a lost one is dropped
   int max_tracks = 1000;        // no more are started; lost ones count
   // Of the other methods: frames in a row that confirm a track.
@@ -72,6 +75,17 @@ void Validate(const TrackingParams& params);
 
 inline constexpr int64_t kNoTrack = -1;
 
+// What is known of a frame in addition to its detections.
+struct FrameInfo {
+  // Seconds, from any start. Two frames with time stamps are that time multiplied by frame_rate
+  // apart; others follow each other. That is rounded to a number of equal steps, at least one, and
+  // all but the last are skipped.
+  std::optional<double> timestamp;
+  // [2][3]: maps points of the previous frame to this one, by a rotation, a scale and a shift. Of
+  // other matrices the determinant is the square of the scale.
+  std::array<double, 6> camera_motion = {1.0, 0.0, 0.0, 0.0, 1.0, 0.0};
+};
+
 // The tracks of one sequence of frames, which come in their order. Not thread-safe; sequences share
 // nothing.
 class Tracker {
@@ -86,16 +100,18 @@ class Tracker {
   //   from 1, or kNoTrack for a detection that belongs to no track, or to one that later frames
   //   have still to confirm (with kByteTrack, tracks of a sequence's first frame need none).
   // Boxes without an area belong to no track. Throws kInvalidArgument for lengths that differ, more
-  // than kMaxDetections, a box or a score that is not finite, or a box beyond kFarthest pixels; the
-  // tracks are then as before.
+  // than kMaxDetections, a box or a score that is not finite, a box beyond kFarthest pixels, a time
+  // stamp that is not finite or not after the one before, or a camera's motion that is not finite,
+  // mirrors or has no inverse; the tracks are then as before.
   void Update(std::span<const float> boxes_xyxy, std::span<const float> scores,
-              std::span<const int32_t> class_ids, std::span<int64_t> track_ids);
+              std::span<const int32_t> class_ids, std::span<int64_t> track_ids,
+              const FrameInfo& info = {});
 
   // The next `frames` of the sequence were not looked at, as those that a live source dropped.
   // Tracks move on by their speed, and lost ones age. A track that was in the last frame looked at
   // does not become lost by it, nor does one end that waits to be confirmed. All end where more
-  // frames than max_lost_frames are skipped. Nothing happens before the first Update. Throws
-  // kInvalidArgument for a negative number.
+  // frames than max_lost_frames are skipped. The next frame follows them, whatever its time stamp.
+  // Nothing happens before the first Update. Throws kInvalidArgument for a negative number.
   void Skip(int64_t frames);
 
   // Forgets all tracks; ids begin at 1 again.
