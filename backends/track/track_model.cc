@@ -1,6 +1,8 @@
 #include "track/track_model.h"
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,6 +35,23 @@ InputItems ReadInput(const Request& request, const TensorSpec& spec, const Input
                  "' has another shape or type than postprocess gives");
   }
   return items;
+}
+
+// The time stamps of `count` frames, which the request may lack.
+std::vector<FrameInfo> ReadTimestamps(const Request& request, const InputReading& reading,
+                                      int64_t count) {
+  std::vector<FrameInfo> infos(static_cast<size_t>(count));
+  const std::optional<InputTensor> tensor = request.FindInput(kTimestamp, reading);
+  if (!tensor.has_value()) return infos;
+  const std::vector<Bytes> items = tensor->Blobs();
+  if (tensor->data_type() != TRITONSERVER_TYPE_FP64 || items.size() != infos.size() ||
+      items.front().size() != sizeof(double)) {
+    FailArgument("input 'timestamp' is not FP64 [1] for each frame");
+  }
+  for (size_t i = 0; i < infos.size(); ++i) {
+    std::memcpy(&infos[i].timestamp.emplace(), items[i].data(), sizeof(double));
+  }
+  return infos;
 }
 
 bool HasFlag(const Request& request, uint32_t flag) { return (request.Flags() & flag) != 0; }
@@ -84,7 +103,7 @@ std::unique_ptr<Instance> TrackModel::NewInstance(const ExecutionContext& execut
       Tracker& tracker = input.sequence->tracker;
       ids.resize(input.scores.size());
       try {
-        tracker.Update(input.boxes, input.scores, input.classes, ids);
+        tracker.Update(input.boxes, input.scores, input.classes, ids, input.info);
       } catch (...) {
         items[i].status = MakeStatusFromCurrentException();
         continue;
@@ -135,6 +154,7 @@ void TrackModel::ReadFrames(JobType& job, const ExecutionContext& execution_cont
       FailArgument("the inputs differ in their images or rows");
     }
   }
+  const std::vector<FrameInfo> infos = ReadTimestamps(request, on_host, count);
   for (int64_t i = 0; i < count; ++i) {
     const int32_t found = *tensors[kNum].Data<const int32_t>(i);
     if (found < 0 || static_cast<size_t>(found) > rows) {
@@ -146,7 +166,8 @@ void TrackModel::ReadFrames(JobType& job, const ExecutionContext& execution_cont
                           {tensors[kBoxes].Data<const float>(i), 4 * used},
                           {tensors[kScores].Data<const float>(i), used},
                           {tensors[kClasses].Data<const int32_t>(i), used},
-                          rows});
+                          rows,
+                          infos[static_cast<size_t>(i)]});
   }
   const auto turn = std::static_pointer_cast<Turn>(job.pending->state);
   for (TrackInput& input : job.inputs) input.sequence = turn->sequence;

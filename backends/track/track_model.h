@@ -18,6 +18,7 @@ struct TrackInput {
   std::span<const float> scores;
   std::span<const int32_t> classes;
   size_t rows = 0;  // of the outputs
+  FrameInfo info;
 };
 
 struct TrackOutput {

@@ -27,7 +27,7 @@ from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult, Se
 from tests.support.cli_runs import endcap as endcap_command
 from tests.support.damage import SHIPPED
 from tests.support.doc_pages import ROOT, blocks, run_python
-from tests.support.track_scenes import Frame, make_scene
+from tests.support.track_scenes import Frame, make_scene, to_detections
 from tests.triton import track_calls
 from tests.triton.calls import grpc_inputs
 from tests.triton.onnx_models import KEEPS_FREED_MEMORY
@@ -106,6 +106,24 @@ def test_a_preset_gives_the_ids_of_the_library(client: grpc_client.InferenceServ
     expected = track_here(scene, "ocsort")
     assert track_there(client, scene, "of a preset", model="track_ocsort") == expected
     assert expected != track_here(scene)
+
+
+def test_frames_with_time_stamps_are_apart_by_their_time(
+    client: grpc_client.InferenceServerClient,
+) -> None:
+    """Eight of twelve were left out; `frame_rate` is 30, and `frame_index` counts requests."""
+    tracker, expected = endcap.Tracker(), []
+    numbers = [number for number in range(60) if number % 12 < 4]
+    scene = [make_scene(0, frames=60)[number] for number in numbers]
+    for index, frame in enumerate(scene):
+        timestamp = 1.7e9 + numbers[index] / 30
+        tracked = tracker(to_detections(frame), timestamp=timestamp)
+        expected.append([each.track_id or -1 for each in tracked])
+        ids = send(client, frame, "in time", start=index == 0, timestamp=timestamp)
+        assert ids == (expected[-1], index)
+    assert expected != track_here(scene)
+    with pytest.raises(InferenceServerException, match="finite seconds, after those of the prev"):
+        send(client, frame, "in time", timestamp=0.0)
 
 
 def damaged(frame: Frame) -> list[Any]:
@@ -270,6 +288,15 @@ def test_images_in_detections_with_tracks_out(client: grpc_client.InferenceServe
         assert (status, count > 3) == (endcap.Status.OK, True)
         if number > 1:  # a second frame has confirmed the tracks
             assert sorted(expected.tolist()) == list(range(1, count + 1))
+
+
+def test_images_with_time_stamps(client: grpc_client.InferenceServerClient) -> None:
+    encoded = np.array([[PICTURE.read_bytes()]], object)
+    for seconds, best in ((7.0, 1), (7.1, 1), (99.0, -1)):  # tracks end in a long pause
+        inputs = grpc_inputs({"encoded": encoded, "timestamp": np.array([[seconds]])})
+        flags = {"sequence_id": "clock", "sequence_start": seconds == 7}
+        result = client.infer("detect_track", inputs, **flags)
+        assert result.as_numpy("track_ids")[0, 0] == best
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def write_all(repository: Path) -> None:
     other.write_text(head + "dynamic_batching { }\n" + rest.partition("}\n}\n")[2])
 
 
-def make_inputs(frame: Frame) -> list[Any]:
+def make_inputs(frame: Frame, timestamp: float | None = None) -> list[Any]:
     """The outputs of postprocess for a frame, in rows of which some do not count."""
     count = len(frame.scores)
     boxes = np.zeros((1, ROWS, 4), np.float32)
@@ -60,6 +60,7 @@ def make_inputs(frame: Frame) -> list[Any]:
             "detection_scores": scores,
             "detection_classes": classes,
         }
+        | ({} if timestamp is None else {"timestamp": np.array([[timestamp]])})
     )
 
 
@@ -71,11 +72,12 @@ def send(
     model: str = "track",
     start: bool = False,
     end: bool = False,
+    timestamp: float | None = None,
 ) -> tuple[list[int], int]:
     """The ids of the frame's detections, and its index."""
     result = client.infer(
         model,
-        make_inputs(frame),
+        make_inputs(frame, timestamp),
         sequence_id=sequence,
         sequence_start=start,
         sequence_end=end,

@@ -126,6 +126,7 @@ PostprocessSettings ReadPostprocessSettings(ModelParameters parameters);
 
 // The inputs of a tracker: the outputs of postprocess that it reads, for one image.
 inline constexpr std::span<const TensorSpec> kTrackInputs = std::span(kDetectionOutputs).first(4);
+inline constexpr std::string_view kTimestamp = "timestamp";  // optional: seconds, FP64 [1]
 inline constexpr TensorSpec kTrackIds{"track_ids", DType::kInt64, {-1}, 1};
 inline constexpr TensorSpec kFrameIndex{"frame_index", DType::kInt64, {1}, 1};
 

@@ -69,8 +69,8 @@ class ServedModel:
 def find_image_input(inputs: Specs) -> str | None:
     """Return the name of the input that takes encoded images, None if there is none.
 
-    It is the only one, whatever its name: BYTES with one element for an image, or UINT8 with the
-    bytes of one.
+    It is the only one that requests need, whatever its name: BYTES with one element for an image,
+    or UINT8 with the bytes of one.
     """
     if len(inputs) != 1:
         return None
@@ -156,6 +156,7 @@ async def _describe(
             }
             for side in ("inputs", "outputs")
         )
+        optional = {str(each["name"]) for each in config.get("input", []) if each.get("optional")}
         decoupled = bool((config.get("model_transaction_policy") or {}).get("decoupled", False))
         batch_limit = max(int(config.get("max_batch_size", 0)), 1)
         labels, exif = (
@@ -165,10 +166,11 @@ async def _describe(
     except UNREADABLE as error:
         raise unreadable_error(error) from error
     reads_videos = decoupled and set(inputs) == VIDEO_INPUTS
-    input_name = INPUT if reads_videos else find_image_input(inputs)
+    needed = {name: spec for name, spec in inputs.items() if name not in optional}
+    input_name = INPUT if reads_videos else find_image_input(needed)
     task = find_task(outputs, decoupled=decoupled, best_classes=best_classes)
     if input_name is None or task is None:
-        return str(explain_no_images(inputs, outputs, decoupled=decoupled))
+        return str(explain_no_images(needed, outputs, decoupled=decoupled))
     return ServedModel(
         model,
         task,
