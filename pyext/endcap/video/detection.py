@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from endcap.client import DetectionClient, ImageResult, Task
 from endcap.detections import ImageDetections
 from endcap.tracking import Tracker
-from endcap.video.frames import VideoFrame
+from endcap.video.frames import TrackClock, VideoFrame
 from endcap.video.in_order import submit_in_order
 from endcap.video.reader import VideoReader
 
@@ -36,8 +36,8 @@ def detect_video(
     reader is set. Memory does not grow with the length of a video.
 
     A frame that fails has its own status, and the video goes on; for its tracks it is one in which
-    nothing was seen. Frames that the reader dropped are skipped by the tracker. The reader is
-    closed at the end, also of a caller that stops early.
+    nothing was seen. The tracker receives the frames' time stamps; without them, frames that the
+    reader dropped are skipped. The reader is closed at the end, also of a caller that stops early.
 
     Args:
         client: Of a detector or classifier.
@@ -54,19 +54,27 @@ def detect_video(
         reader,
         ahead=_RESULTS_AHEAD * client.concurrency,
     )
+    clock = TrackClock()
+    if tracker is not None:
+        tracker.skip(0)  # time begins again
     try:
         with contextlib.closing(results):
             for frame, result in results:
                 result = dataclasses.replace(result, image=f"frame {frame.index}")
                 if tracker is not None:
-                    result = track_result(result, tracker, skipped=frame.dropped)
+                    timestamp = clock.read(frame)
+                    result = track_result(
+                        result, tracker, skipped=frame.dropped, timestamp=timestamp
+                    )
                 yield frame, result
     finally:  # running calls are not waited for, nor a reader that waits for a silent source
         threads.shutdown(wait=False, cancel_futures=True)
         threading.Thread(target=reader.close, name="endcap video", daemon=True).start()
 
 
-def track_result(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> ImageResult:
+def track_result(
+    result: ImageResult, tracker: Tracker, *, skipped: int = 0, timestamp: float | None = None
+) -> ImageResult:
     """Return a result with the `track_ids` of a tracker, to which it is the next frame.
 
     A frame that failed is one in which nothing was seen; a classifier's has no boxes to track.
@@ -74,12 +82,14 @@ def track_result(result: ImageResult, tracker: Tracker, *, skipped: int = 0) -> 
     Args:
         result: The result.
         tracker: The tracker.
-        skipped: Frames before it that were dropped.
+        skipped: Frames before it that were dropped, unless it has a time stamp.
+        timestamp: Seconds.
     """
     if result.task is Task.classification:
         return result
-    tracker.skip(skipped)
+    if timestamp is None:
+        tracker.skip(skipped)
     if not result.ok:
-        tracker(ImageDetections.from_list([]))
+        tracker(ImageDetections.from_list([]), timestamp=timestamp)
         return result
-    return dataclasses.replace(result, detections=tracker(result.detections))
+    return dataclasses.replace(result, detections=tracker(result.detections, timestamp=timestamp))

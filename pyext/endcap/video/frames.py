@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -73,6 +74,19 @@ class VideoFrame:
         )
         pixels: Pixels = result.images[0]
         return pixels
+
+
+class TrackClock:
+    """Time stamps that a tracker can use, of the frames of one source in their order."""
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def read(self, frame: VideoFrame) -> float | None:
+        """Return the seconds of a frame, None where it has no `pts`, or time goes backwards."""
+        goes_on = frame.pts is not None and frame.seconds > self._last
+        self._last = frame.seconds
+        return frame.seconds if goes_on else None
 
 
 def read_rotation(frame: Any) -> int:

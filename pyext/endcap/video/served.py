@@ -25,7 +25,7 @@ from endcap.errors import EndcapError, ImageLimitError, InvalidArgumentError, St
 from endcap.python_backend.bls import CallModel, ModelCall, Tensor
 from endcap.python_backend.failures import ModelCallError, RequestCancelledError, find_status
 from endcap.tracking import Tracker
-from endcap.video.frames import VideoFrame
+from endcap.video.frames import TrackClock, VideoFrame
 from endcap.video.in_order import submit_in_order
 from endcap.video.reader import VideoReader
 from endcap.video.settings import MAX_RATE, VideoOptions, VideoSettings
@@ -75,6 +75,7 @@ class VideoJob:
         self._stopped_by: Exception | None = None
         self._has_stopped = threading.Event()
         self._reader: VideoReader | None = None
+        self._clock = TrackClock()
         self.failed_frames = 0
         self.first_failure: Exception | None = None
 
@@ -208,10 +209,13 @@ class VideoJob:
             self.failed_frames += 1
             self.first_failure = self.first_failure or detected.error
         if tracker is not None:
+            # The tracker does not know the rate of key frames.
+            timestamp = None if self._options.keyframes_only else self._clock.read(frame)
             try:
-                detections = tracker(detections)
+                detections = tracker(detections, timestamp=timestamp)
             except EndcapError as error:
-                status, detections = error.status, tracker(ImageDetections.from_list([]))
+                status = error.status
+                detections = tracker(ImageDetections.from_list([]), timestamp=timestamp)
         # A tensor without elements would not say of which frame it is: one row at least.
         rows = max(1, len(detections))
         return {

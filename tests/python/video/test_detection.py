@@ -149,13 +149,13 @@ def test_tracks_of_a_frame_that_failed() -> None:
     assert tracker.save() == direct.save()
 
 
-def frame_with(index: int, dropped: int) -> VideoFrame:
+def frame_with(index: int, dropped: int, pts: int | None = None) -> VideoFrame:
     """A gray frame with a bright square 8 * index pixels from the left."""
     image = np.zeros((100, 1500), np.uint8)
     image[20:70, 8 * index : 8 * index + 50] = 255
     return VideoFrame(
         index=index,
-        pts=None,
+        pts=pts,
         time_base=Fraction(1, 25),
         seconds=index / 25,
         wall_time=0.0,
@@ -199,6 +199,18 @@ def test_an_object_keeps_its_id_over_frames_that_a_live_source_dropped() -> None
     results = [result for _, result in detect_video(client, live_frames(), tracker=tracker)]
     assert [each.detections[0].track_id for each in results] == [1] * len(DROPPED)
     assert tracker.frames == len(DROPPED) + sum(DROPPED)
+
+
+def test_an_object_keeps_its_id_over_frames_that_time_stamps_leave_out() -> None:
+    """A frame without one, or with an earlier one, follows the previous frame."""
+    client: Any = BrightSquares()
+    last = live_frames()[-1].index
+    timed = [frame_with(frame.index, 0, pts=1) for frame in live_frames()]
+    odd = [frame_with(last, 0), frame_with(last - 1, 0, pts=1), frame_with(last, 0, pts=1)]
+    tracker = endcap.Tracker(frame_rate=25)
+    for frames in (timed, odd):  # time begins again
+        results = detect_video(client, Frames(frames), tracker=tracker)
+        assert {result.detections[0].track_id for _, result in results} == {1}
 
 
 ROWS = {"boxes": (1, 3, 4), "scores": (1, 3), "classes": (1, 3), "indices": (1, 3)}
