@@ -25,6 +25,7 @@ from endcap.video.detection import track_result
 from endcap.video.in_order import submit_in_order
 from endcap.video.served import VideoJob
 from endcap.video.settings import VideoOptions, VideoSettings
+from tests.support.videos import encode
 
 
 def in_order(
@@ -204,13 +205,33 @@ def test_an_object_keeps_its_id_over_frames_that_a_live_source_dropped() -> None
 def test_an_object_keeps_its_id_over_frames_that_time_stamps_leave_out() -> None:
     """A frame without one, or with an earlier one, follows the previous frame."""
     client: Any = BrightSquares()
-    last = live_frames()[-1].index
     timed = [frame_with(frame.index, 0, pts=1) for frame in live_frames()]
+    last = timed[-1].index
     odd = [frame_with(last, 0), frame_with(last - 1, 0, pts=1), frame_with(last, 0, pts=1)]
     tracker = endcap.Tracker(frame_rate=25)
     for frames in (timed, odd):  # time begins again
         results = detect_video(client, Frames(frames), tracker=tracker)
         assert {result.detections[0].track_id for _, result in results} == {1}
+
+
+def test_the_model_video_tracks_by_time_stamps() -> None:
+    indices = [frame.index for frame in live_frames()]
+    data = encode([np.zeros((64, 64, 3), np.uint8)] * 15, times_ms=[40 * i for i in indices])
+    places = iter(indices)
+
+    def call(_: object) -> Any:
+        x = 8 * next(places)
+        tensors: Any = {f"detection_{name}": [[1]] for name in ROWS}
+        tensors |= {"num_detections": [[1]], "status": [[0]]}
+        tensors["detection_boxes"] = [[[x, 20, x + 50, 70]]]
+        return {
+            k: SimpleNamespace(as_numpy=functools.partial(np.array, v)) for k, v in tensors.items()
+        }
+
+    with ThreadPoolExecutor(1) as threads:
+        options = VideoOptions(frame_rate=25)
+        job = VideoJob(data, VideoSettings(), options, call=call, threads=threads)
+        assert [row["track_ids"].tolist() for row in job.frames()] == [[1]] * 15
 
 
 ROWS = {"boxes": (1, 3, 4), "scores": (1, 3), "classes": (1, 3), "indices": (1, 3)}
