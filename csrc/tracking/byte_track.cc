@@ -44,13 +44,13 @@ struct Track {
 
   static Track Read(StateReader& reader) {
     Track track = {};
-    track.id = reader.TakeInteger(1, kMostSavedIds);
+    track.id = reader.TakeInteger(1, kMaxSavedIds);
     const auto phase = static_cast<uint64_t>(reader.TakeInteger(0, 2 * kPhases - 1));
     track.phase = static_cast<TrackPhase>(phase % kPhases);
     track.is_overdue = phase >= kPhases;
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.seen = reader.TakeNumber(0.0, kMostSavedFrames);
-    track.missed = reader.TakeNumber(0.0, kMostSavedFrames);
+    track.seen = reader.TakeNumber(0.0, kMaxSavedFrames);
+    track.missed = reader.TakeNumber(0.0, kMaxSavedFrames);
     track.motion = AspectMotion(ReadNumbers<4>(reader));
     return track;
   }

@@ -44,8 +44,8 @@ std::unique_ptr<TrackingMethodState> MakeByteTrack(const TrackingParams& params)
 std::unique_ptr<TrackingMethodState> MakeSideByteTrack(const TrackingParams& params);
 std::unique_ptr<TrackingMethodState> MakeOcSort(const TrackingParams& params);
 
-inline constexpr int64_t kMostSavedFrames = int64_t{1} << 40;
-inline constexpr int64_t kMostSavedIds = int64_t{1} << 60;
+inline constexpr int64_t kMaxSavedFrames = int64_t{1} << 40;
+inline constexpr int64_t kMaxSavedIds = int64_t{1} << 60;
 
 // Memory of an association that a thread keeps from frame to frame.
 struct MatchScratch {
@@ -89,7 +89,7 @@ class TrackList : public TrackingMethodState {
     timestamp_.reset();
     step_ = 1.0;
     SkipSteps(frames);
-    frame_ += std::min(frames, kMostSavedFrames);
+    frame_ += std::min(frames, kMaxSavedFrames);
   }
 
   int64_t frames() const noexcept override { return frame_; }
@@ -111,8 +111,8 @@ class TrackList : public TrackingMethodState {
     StateReader reader(bytes);
     const uint64_t mark = reader.Take();
     if ((mark & ~kTimedMark) != mark_) FailState("does not begin as one of this preset");
-    frame_ = reader.TakeInteger(0, kMostSavedFrames);
-    next_id_ = reader.TakeInteger(1, kMostSavedIds);
+    frame_ = reader.TakeInteger(0, kMaxSavedFrames);
+    next_id_ = reader.TakeInteger(1, kMaxSavedIds);
     const uint64_t count = reader.Take();
     if (count > static_cast<uint64_t>(params_.max_tracks)) {
       FailArgument("the state of a tracker has ", count, " tracks: max_tracks is ",

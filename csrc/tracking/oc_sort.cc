@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kMark = 0x434B'4341'5254'4345;  // "ECTRACKC"
 
-constexpr size_t kMostObservations = kMostDirectionFrames + 1;
+constexpr size_t kMaxObservations = kMaxDirectionFrames + 1;
 
 struct Direction {
   double x, y;
@@ -127,7 +127,7 @@ struct Track {
     last = box;
     class_id = detection.class_id;
     observations.push_back({age, box});
-    if (observations.size() > kMostObservations) observations.erase(observations.begin());
+    if (observations.size() > kMaxObservations) observations.erase(observations.begin());
     std::erase_if(observations,
                   [&](const Observation& each) { return each.age < age - direction_frames - 0.5; });
   }
@@ -180,17 +180,17 @@ struct Track {
 
   static Track Read(StateReader& reader) {
     Track track;
-    track.id = reader.TakeInteger(kNoTrack, kMostSavedIds);
+    track.id = reader.TakeInteger(kNoTrack, kMaxSavedIds);
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.age = reader.TakeNumber(0.0, kMostSavedFrames);
+    track.age = reader.TakeNumber(0.0, kMaxSavedFrames);
     track.missed = reader.TakeNumber(0.0, track.age);
-    track.consecutive = reader.TakeInteger(0, kMostSavedFrames);
+    track.consecutive = reader.TakeInteger(0, kMaxSavedFrames);
     track.last = ReadCorners(reader);
     if (reader.TakeBool()) {
       const double x = reader.TakeNumber();
       track.direction = Direction{x, reader.TakeNumber()};
     }
-    const int64_t count = reader.TakeInteger(0, kMostObservations);
+    const int64_t count = reader.TakeInteger(0, kMaxObservations);
     double after = 0.0;
     for (int64_t i = 0; i < count; ++i) {
       after = reader.TakeNumber(after, track.age);

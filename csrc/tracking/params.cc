@@ -12,8 +12,8 @@ using Params = TrackingParams;
 
 using namespace std::string_view_literals;
 
-constexpr int kMostFrames = 1000000;
-constexpr int kMostTracks = 5000;
+constexpr int kMaxFrames = 1000000;
+constexpr int kMaxTracks = 5000;
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name cannot stand in parentheses
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
@@ -38,19 +38,19 @@ const ParamTable<Params>& Table() {
       Means("detections may continue tracks of other classes",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
       Means("frames that a track without detections is kept for",
-            IntegerField<Params>("max_lost_frames", 0, kMostFrames, FIELD(max_lost_frames))),
+            IntegerField<Params>("max_lost_frames", 0, kMaxFrames, FIELD(max_lost_frames))),
       Means("frames of a second, for frames with time stamps",
             NumberField<Params>("frame_rate", 1e-6, 1000.0, FIELD(frame_rate))),
       Means("where a track and a lost one overlap more, the younger one is dropped",
             NumberField<Params>("duplicate_iou", 0.0, 1.0, FIELD(duplicate_iou))),
       Means("tracks at a time, lost ones included; no more are started",
-            IntegerField<Params>("max_tracks", 1, kMostTracks, FIELD(max_tracks))),
+            IntegerField<Params>("max_tracks", 1, kMaxTracks, FIELD(max_tracks))),
       Means("frames in a row with a detection that give a track its id",
-            IntegerField<Params>("confirm_frames", 1, kMostFrames, FIELD(confirm_frames))),
+            IntegerField<Params>("confirm_frames", 1, kMaxFrames, FIELD(confirm_frames))),
       Means("what the direction of motion counts in the first stage, beside IoU",
             NumberField<Params>("direction_weight", 0.0, 1.0, FIELD(direction_weight))),
       Means("frames over which directions of motion are taken",
-            IntegerField<Params>("direction_frames", 1, kMostDirectionFrames,
+            IntegerField<Params>("direction_frames", 1, kMaxDirectionFrames,
                                  FIELD(direction_frames))),
   };
   return table;

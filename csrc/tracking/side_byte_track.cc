@@ -32,10 +32,10 @@ struct Track {
 
   static Track Read(StateReader& reader) {
     Track track = {};
-    track.id = reader.TakeInteger(kNoTrack, kMostSavedIds);
+    track.id = reader.TakeInteger(kNoTrack, kMaxSavedIds);
     track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.missed = reader.TakeNumber(0.0, kMostSavedFrames);
-    track.consecutive = reader.TakeInteger(0, kMostSavedFrames);
+    track.missed = reader.TakeNumber(0.0, kMaxSavedFrames);
+    track.consecutive = reader.TakeInteger(0, kMaxSavedFrames);
     track.motion = SideMotion(ReadNumbers<4>(reader));
     return track;
   }

@@ -48,12 +48,12 @@ struct TrackingParams {
   // Of the other methods: frames in a row that confirm a track.
   int confirm_frames = 2;
   // Of kOcSort: what a change of direction counts beside IoU, and over how many frames directions
-  // are taken, up to kMostDirectionFrames.
+  // are taken, up to kMaxDirectionFrames.
   double direction_weight = 0.2;
   int direction_frames = 3;
 };
 
-inline constexpr int kMostDirectionFrames = 30;
+inline constexpr int kMaxDirectionFrames = 30;
 
 // bytetrack: TrackingParams{}. bytetrack_trackers, ocsort: the defaults of Roboflow's
 // trackers 2.6.1.
