@@ -1,22 +1,26 @@
-"""From a response's tensors to detections and classes, and responses that are refused."""
+"""Requests for batches of images, and from a response's tensors to detections and classes."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import tritonclient.http as tritonclient
 from numpy.typing import NDArray
 
-from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task, results
+from endcap.client import ClassScore, Detection, ImageResult, SequenceStep, Task
 from endcap.client.errors import RequestError
+from endcap.client.requests import MAX_IMAGE_BYTES, RequestFormat
 from endcap.client.results import ResponseReader
 from endcap.client.served_model import ServedModel, TensorSpec
-from endcap.errors import Status
+from endcap.errors import InvalidArgumentError, Status
 from endcap.masks import decode_rle, encode_rle
 from endcap.results import PROBABILITIES, status_name
 
-Tensors = dict[str, NDArray[Any] | None]
+Tensors = dict[str, Any]
 
 ROWS, KEPT = 4, 2
 LABELS = ["ring", "star"]
@@ -49,21 +53,21 @@ CLASSES: Tensors = {
     "class_labels": np.array([["fish 🐟".encode(), b""]], np.object_),
     "status": np.array([[0]], np.int32),
 }
-DETECTOR = ResponseReader(ServedModel("detect", Task.detection, TensorSpec("BYTES", (-1, 1)), {}))
-CLASSIFIER = ServedModel(
-    "classify",
-    Task.classification,
-    TensorSpec("BYTES", (-1, 1)),
-    {PROBABILITIES: TensorSpec("FP32", (-1, 4))},
+DETECTOR = ServedModel("detect", Task.detection, TensorSpec("BYTES", (-1, 1)), {}, batch_limit=4)
+CLASSIFIER = replace(
+    DETECTOR,
+    name="classify",
+    task=Task.classification,
+    outputs={PROBABILITIES: TensorSpec("FP32", (-1, 4))},
 )
 
 
-def read_rows(tensors: Tensors, labels: list[str] | None) -> ImageDetections:
-    return results.read_rows(tensors, dict(enumerate(labels or ())))
+def read_rows(tensors: Tensors, labels: list[str] | None = None) -> Any:
+    return ResponseReader(DETECTOR, labels).read(tensors)["detections"]
 
 
-def read_classes(tensors: Tensors, labels: list[str] | None) -> list[ClassScore]:
-    return results.read_classes(tensors, dict(enumerate(labels or ())))
+def read_classes(tensors: Tensors, labels: list[str] | None = None) -> Any:
+    return ResponseReader(CLASSIFIER, labels).read(tensors)["classes"]
 
 
 def test_only_the_rows_that_count_are_read() -> None:
@@ -72,8 +76,7 @@ def test_only_the_rows_that_count_are_read() -> None:
     assert second == Detection((1.0, 1.5, 11.0, 21.0), 0.5, 7, None, 101)
     kinds = [type(value) for value in (*second.box, second.score, second.class_id, second.index)]
     assert kinds == [float] * 5 + [int] * 2
-    assert [each.label for each in read_rows(DETECTIONS, None)] == [None, None]
-    assert len(read_rows({**DETECTIONS, "status": None}, None)) == 2
+    assert [each.label for each in read_rows({**DETECTIONS, "status": None})] == [None, None]
 
 
 def test_each_row_has_its_own_extras() -> None:
@@ -84,7 +87,6 @@ def test_each_row_has_its_own_extras() -> None:
     assert best == [ClassScore(7, 0.5, "purple"), None]
     for row, detection in enumerate(detections):
         assert detection.keypoints == [tuple(point) for point in KEYPOINTS[0, row].tolist()]
-        assert detection.mask is not None
         assert detection.mask["size"] == [6, 9]
         mask = decode_rle(detection.mask["counts"], (6, 9))
         assert mask.tolist() == np.tri(6, 9, row, dtype=bool).tolist()
@@ -98,32 +100,59 @@ def test_a_response_may_have_no_detections() -> None:
     none: Tensors = {"num_detections": np.array([[0]], np.int32)}
     empty = {**none, "detection_rle": np.full((1, ROWS), b"", np.object_)}
     assert read_rows(EVERY | empty, LABELS) == []
-    no_rows = {
-        name: tensor[:, :0] if tensor is not None and tensor.shape[1] == ROWS else tensor
-        for name, tensor in DETECTIONS.items()
-    }
+    no_rows = {n: each[:, :0] if each.shape[1] == ROWS else each for n, each in DETECTIONS.items()}
     assert read_rows(no_rows | none, LABELS) == []
 
 
 def test_classes_are_in_the_order_of_the_response() -> None:
-    classes = read_classes(CLASSES, None)
+    classes = read_classes(CLASSES)
     assert classes == [ClassScore(2, 0.75, "fish 🐟"), ClassScore(0, 0.25, None)]
     assert {(type(each.score), type(each.class_id)) for each in classes} == {(float, int)}
     named = read_classes(CLASSES, ["cat", "dog", "trout"])
     assert [each.label for each in named] == ["trout", "cat"]
     for name in ("class_labels", "status"):
-        assert [each.class_id for each in read_classes(CLASSES | {name: None}, None)] == [2, 0]
+        assert [each.class_id for each in read_classes(CLASSES | {name: None})] == [2, 0]
     without = CLASSES | {"class_ids": np.array([[2, -1]], np.int32)}
-    assert [each.class_id for each in read_classes(without, None)] == [2]
+    assert [each.class_id for each in read_classes(without)] == [2]
 
 
 @pytest.mark.parametrize("status", [each for each in Status if each != Status.OK])
 def test_status_becomes_the_images_error(status: Status) -> None:
-    tensors = DETECTIONS | {"status": np.array([[int(status)]], np.int32)}
     with pytest.raises(RequestError, match=status.label) as caught:
-        DETECTOR.read(tensors)
+        read_rows(DETECTIONS | {"status": np.array([[int(status)]], np.int32)})
     assert caught.value.status_name == status.label == status_name(int(status))
     assert status_name(99) == "internal"
+
+
+def assert_refused(read: Any, tensors: Tensors, said: str) -> None:
+    with pytest.raises(RequestError, match=said) as caught:
+        read(tensors)
+    assert caught.value.status_name == "internal"
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("read", "tensors", "name"),
+    [
+        *[(read_rows, EVERY, name) for name in EVERY],
+        *[(read_classes, CLASSES, name) for name in CLASSES],
+    ],
+)
+def test_a_tensor_of_another_shape_or_type_is_refused(
+    read: Any, tensors: Tensors, name: str
+) -> None:
+    good = tensors[name]
+    texts = good.dtype == np.object_
+    for value, said in (
+        (np.concatenate([good[0], good[0]]), "do not fit together"),
+        (np.concatenate([good, good]), "do not fit together"),
+        (good[:, :0], "do not fit together|returned no"),
+        (np.zeros(good.shape, np.float64), f"{name} of type float64; .* is expected"),
+        (np.full(good.shape, None if texts else b"a", np.object_), "texts|of type object"),
+    ):
+        assert_refused(read, tensors | {name: value}, said)
+    if good.dtype == np.float32:
+        assert_refused(read, tensors | {name: np.full_like(good, -np.inf)}, "is not finite")
 
 
 @pytest.mark.parametrize(
@@ -131,70 +160,28 @@ def test_status_becomes_the_images_error(status: Status) -> None:
     [
         ("num_detections", np.array([[5]], np.int32), "do not fit together"),
         ("num_detections", np.array([[-1]], np.int32), "do not fit together"),
-        ("num_detections", np.array([[np.nan]], np.float32), "int32 is expected"),
-        ("num_detections", np.array([[b"a"]], np.object_), "int32 is expected"),
         ("num_detections", None, "returned no num_detections"),
-        ("num_detections", np.zeros((0,), np.int32), "do not fit together"),
-        ("status", np.zeros((0,), np.int32), r"status \(0,\) \[\], and \[1,1\] is"),
-        ("status", np.array([[b"a"]], np.object_), "int32 is expected"),
         ("detection_boxes", np.zeros((1, 4, 5), np.float32), "do not fit together"),
-        ("detection_boxes", np.zeros((4, 4), np.float32), "do not fit together"),
-        ("detection_boxes", np.zeros((2, 4, 4), np.float32), "do not fit together"),
-        ("detection_boxes", np.full((1, 4, 4), 1e300, np.float64), "float32 is expected"),
-        ("detection_boxes", np.full((1, 4, 4), np.nan, np.float32), "is not finite"),
-        ("detection_scores", np.zeros((1, 3), np.float32), "do not fit together"),
-        ("detection_scores", np.float32([[0, np.inf, 0, 0]]), "is not finite"),
         ("detection_scores", None, "returned no detection_scores"),
-        ("detection_classes", np.full((1, 4), b"a", np.object_), "int32 is expected"),
-        ("detection_indices", np.full((1, 4), 2**40, np.int64), "int32 is expected"),
         ("detection_keypoints", np.zeros((1, 3, 5, 3), np.float32), r"and \[1,4,P,3\] is expected"),
-        ("detection_keypoints", np.zeros((1, 4, 5, 2), np.float32), r"keypoints \(1, 4, 5, 2\)"),
-        ("detection_keypoints", np.full((1, 4, 5, 3), -np.inf, np.float32), "is not finite"),
-        ("detection_angles", np.zeros((4,), np.float32), r"angles \(4,\)"),
-        ("detection_rle", np.full((1, 3), b"1", np.object_), r"rle \(1, 3\), and \[1,4\] is"),
+        ("detection_keypoints", np.zeros((1, 4, 5, 2), np.float32), "do not fit together"),
         ("detection_rle", np.full((1, 4), b"", np.object_), "is not COCO's RLE"),
         ("detection_rle", np.full((1, 4), b"\xff", np.object_), "is not COCO's RLE"),
-        (
-            "detection_rle",
-            np.array([[{"a": 1}, b"", b"", b""]], np.object_),
-            "in a tensor of texts",
-        ),
-        ("mask_size", np.int32([[6, 9, 1]]), r"mask_size \(1, 3\), and \[1,2\] is"),
         ("mask_size", np.int32([[-6, 9]]), r"mask_size \(1, 2\) \[\[-6, 9\]\]"),
         ("mask_size", None, "detection_rle without mask_size"),
-        ("class_ids", np.zeros((1, 3), np.int32), r"class_ids \(1, 3\), and \[1,4\] is"),
-        ("class_scores", np.full((1, 4), np.nan, np.float32), "is not finite"),
-        ("class_labels", np.zeros((1, 4), np.int32), "type int32; texts is expected"),
     ],
 )
 def test_detections_that_do_not_fit_together_are_refused(
     name: str, value: NDArray[Any] | None, said: str
 ) -> None:
-    with pytest.raises(RequestError, match=said) as caught:
-        DETECTOR.read(EVERY | {name: value})
-    assert caught.value.status_name == "internal"
-    assert "\n" not in str(caught.value)
+    assert_refused(read_rows, EVERY | {name: value}, said)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("class_ids", np.zeros((1, 3), np.int32), "do not fit together"),
-        ("class_labels", np.array([[b"cat"]], np.object_), "do not fit together"),
-        ("class_scores", np.array([[np.nan, 0]], np.float32), "not finite"),
-        ("class_scores", None, "returned no class_scores; .* outputs class_scores, class_ids"),
-        ("class_ids", np.zeros((1, 0), np.int32), "do not fit together"),
-        ("class_ids", np.zeros((2, 2), np.int32), "do not fit together"),
-        ("class_scores", np.full((1, 2), b"1", np.object_), "type object; float32 is expected"),
-        ("class_labels", np.array([[{}, None]], np.object_), "in a tensor of texts"),
-    ],
-)
-def test_classes_that_do_not_fit_together_are_refused(
-    name: str, value: NDArray[Any] | None, said: str
-) -> None:
-    with pytest.raises(RequestError, match=said) as caught:
-        read_classes(CLASSES | {name: value}, None)
-    assert caught.value.status_name == "internal"
+def test_a_classifier_without_scores_or_with_another_number_of_labels_is_refused() -> None:
+    said = "returned no class_scores; .* outputs class_scores, class_ids"
+    assert_refused(read_classes, CLASSES | {"class_scores": None}, said)
+    one = np.array([[b"cat"]], np.object_)
+    assert_refused(read_classes, CLASSES | {"class_labels": one}, "do not fit together")
 
 
 @pytest.mark.parametrize(
@@ -206,9 +193,8 @@ def test_classes_that_do_not_fit_together_are_refused(
     ],
 )
 def test_best_classes_of_another_type_are_refused(value: NDArray[Any], said: str) -> None:
-    with pytest.raises(RequestError, match=said) as caught:
-        ResponseReader(CLASSIFIER, best_classes=3).read({"class_probabilities": value})
-    assert caught.value.status_name == "internal"
+    reader = ResponseReader(CLASSIFIER, best_classes=3)
+    assert_refused(reader.read, {"class_probabilities": value}, said)
 
 
 def test_json_has_what_the_model_gives() -> None:
@@ -219,12 +205,75 @@ def test_json_has_what_the_model_gives() -> None:
     assert "classification" not in second
     assert (second["keypoints"][1], second["angle"]) == ([18.0, 19.0, 20.0], -3.25)
     assert second["mask"] == {"size": [6, 9], "counts": MASKS[1].decode()}
-    classes = ImageResult(
-        "a.jpg", "ok", classes=[ClassScore(2, 0.75, "fish")], task=CLASSIFIER.task
-    )
-    found = [{"class_id": 2, "label": "fish", "score": 0.75}]
+    classes = ImageResult("a.jpg", "ok", classes=[ClassScore(2, 0.75)], task=Task.classification)
+    found = [{"class_id": 2, "label": None, "score": 0.75}]
     assert classes.to_dict() == {"image": "a.jpg", "status": "ok", "classes": found}
     failed = ImageResult("b.jpg", "corrupt_image", error="not a JPEG").to_dict()
     assert failed == {
         "image": "b.jpg", "status": "corrupt_image", "detections": [], "error": "not a JPEG"
     }  # fmt: skip
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+OUTPUTS = {
+    "detection_boxes": TensorSpec("FP32", (-1, 3, 4)),
+    "status": TensorSpec("INT32", (-1, 1)),
+    "detection_rle": TensorSpec("BYTES", (-1, 3)),
+    "detection_keypoints": TensorSpec("FP32", (-1, 3, -1, 3)),
+}
+
+
+class Result(Tensors):
+    """What a server has returned, as tritonclient gives it."""
+
+    as_numpy = dict.get
+
+
+def make_format(spec: TensorSpec = DETECTOR.input, outputs: Any = tuple(OUTPUTS)) -> RequestFormat:
+    model = replace(DETECTOR, input=spec, outputs=OUTPUTS)
+    return RequestFormat(model, dict.fromkeys(outputs, 0), tritonclient)
+
+
+@pytest.mark.parametrize(
+    ("spec", "images", "shape", "end"),
+    [
+        (DETECTOR.input, [b"one", b"three"], [2, 1], b"\3\0\0\0one\5\0\0\0three"),
+        (TensorSpec("BYTES", (1,)), [b"four"], [1], b"\4\0\0\0four"),
+        (TensorSpec("UINT8", (-1,)), [b"four"], [4], b"four"),
+        (TensorSpec("UINT8", (-1, -1)), [b"four"], [1, 4], b"four"),
+    ],
+)
+def test_images_have_the_shape_that_the_model_takes(
+    spec: TensorSpec, images: list[bytes], shape: list[int], end: bytes
+) -> None:
+    requests = make_format(spec, ["detection_boxes"])
+    arguments = requests.make_arguments(images, "x-1")
+    (tensor,) = arguments["inputs"]
+    assert (tensor.name(), tensor.datatype(), tensor.shape()) == ("encoded", spec.datatype, shape)
+    assert tensor._get_binary_data() == end
+    assert [each.name() for each in arguments["outputs"]] == ["detection_boxes"]
+    assert (arguments["model_name"], arguments["request_id"]) == ("detect", "x-1")
+    boxes = np.zeros((len(images), 3, 4) if len(spec.shape) > 1 else (3, 4), np.float32)
+    parts = requests.read(Result(detection_boxes=boxes), len(images))
+    assert [part["detection_boxes"].shape for part in parts] == [(1, 3, 4)] * len(images)
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 4), (), (1, 3, 4)])
+def test_a_response_to_another_batch_is_refused(shape: tuple[int, ...]) -> None:
+    tensors = Result(detection_boxes=np.zeros(shape, np.float32))
+    said = "for a batch of 2; its first side must be 2"
+    assert_refused(lambda each: make_format().read(each, 2), tensors, said)
+
+
+def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
+    for batch, outputs in itertools.product((1, 4), (2, 4)):
+        found = make_format(outputs=[*OUTPUTS][:outputs]).count_region_bytes(batch)
+        needed = batch * (MAX_IMAGE_BYTES + 3 * 4 * 4 + 4)
+        assert needed <= found <= needed + 512
+
+
+@pytest.mark.parametrize("sequence", [0, -1, 2**64, "", "x" * 129])
+def test_invalid_sequence_ids_are_refused(sequence: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot be the id of a sequence"):
+        SequenceStep(sequence)

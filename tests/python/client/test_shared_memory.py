@@ -30,20 +30,16 @@ from endcap.errors import InvalidArgumentError, OutOfMemoryError
 BYTES = 1 << 16
 
 
-def new_region(byte_size: int = BYTES) -> Any:
-    return Region(byte_size)
-
-
 @pytest.fixture
-def region() -> Iterator[Any]:
-    made = new_region()
+def region() -> Iterator[Region]:
+    made = Region(BYTES)
     yield made
     made.remove()
     assert not (FOLDER / made.name).exists()
 
 
 @pytest.fixture
-def lease(region: Any) -> Lease:
+def lease(region: Region) -> Lease:
     return Lease(region, tritonclient)
 
 
@@ -55,7 +51,7 @@ def region_part(tensor: Any) -> tuple[str, int, int]:
     return region, offset, byte_size
 
 
-def contents(region: Any, tensor: Any) -> bytes:
+def contents(region: Region, tensor: Any) -> bytes:
     """What another process finds in the file."""
     _, offset, byte_size = region_part(tensor)
     return (FOLDER / region.name).read_bytes()[offset : offset + byte_size]
@@ -65,39 +61,33 @@ def response(shape: tuple[int, ...], datatype: str = "FP32") -> Any:
     return SimpleNamespace(get_output=lambda name: {"datatype": datatype, "shape": shape})
 
 
-def test_a_region_is_a_file_that_only_its_owner_can_read(region: Any) -> None:
+def test_a_region_is_a_file_that_only_its_owner_can_read(region: Region) -> None:
     status = (FOLDER / region.name).stat()
     assert (status.st_size, status.st_mode & 0o777) == (BYTES, 0o600)
     assert status.st_blocks * 512 >= BYTES  # reserved, not only promised
     assert region.registration["key"] == f"/{region.name}"
 
 
-def test_tensors_are_put_at_aligned_places(region: Any, lease: Lease) -> None:
+def test_tensors_are_put_at_aligned_places(region: Region, lease: Lease) -> None:
     first = np.arange(5, dtype=np.uint8)
     second = np.arange(24, dtype=np.float32).reshape(4, 6)[:, ::2]  # not contiguous
     inputs = [lease.put("a", first), lease.put("b", second)]
-    assert [(i.name(), i.shape(), i.datatype()) for i in inputs] == [
-        ("a", [5], "UINT8"),
-        ("b", [4, 3], "FP32"),
-    ]
-    assert region_part(inputs[0]) == (region.name, 0, 5)
-    assert region_part(inputs[1]) == (region.name, 64, 48)
-    assert contents(region, inputs[0]) == first.tobytes()
-    assert contents(region, inputs[1]) == second.tobytes()
+    assert [(each.name(), each.shape(), each.datatype()) for each in inputs] == [
+        ("a", [5], "UINT8"), ("b", [4, 3], "FP32")
+    ]  # fmt: skip
+    assert [region_part(each) for each in inputs] == [(region.name, 0, 5), (region.name, 64, 48)]
+    assert [contents(region, each) for each in inputs] == [first.tobytes(), second.tobytes()]
+    view, tensor = lease.empty("images", (2, 3), np.float32)
+    view[:] = 7
+    assert contents(region, tensor) == view.tobytes()
 
 
-def test_encoded_elements_have_their_length_before_them(region: Any, lease: Lease) -> None:
+def test_encoded_elements_have_their_length_before_them(region: Region, lease: Lease) -> None:
     tensor = lease.put_encoded("encoded", [b"abc", b"", memoryview(b"de")], (3, 1))
     assert (tensor.shape(), tensor.datatype()) == ([3, 1], "BYTES")
     assert contents(region, tensor) == b"\3\0\0\0abc\0\0\0\0\2\0\0\0de"
     with pytest.raises(InvalidArgumentError, match="1 elements"):
         lease.put_encoded("encoded", [b"abc"], (2, 1))
-
-
-def test_an_empty_tensor_is_filled_in_place(region: Any, lease: Lease) -> None:
-    view, tensor = lease.empty("images", (2, 3), np.float32)
-    view[:] = 7
-    assert contents(region, tensor) == view.tobytes()
 
 
 def test_what_does_not_fit_is_refused_with_the_sizes(lease: Lease) -> None:
@@ -121,7 +111,7 @@ def test_a_type_that_triton_lacks_is_refused_and_takes_no_room(lease: Lease, dty
     lease.put("all", np.zeros(BYTES, np.uint8))
 
 
-def test_an_output_is_read_without_a_copy(region: Any, lease: Lease) -> None:
+def test_an_output_is_read_without_a_copy(region: Region, lease: Lease) -> None:
     output = lease.output("head", (2, 100), np.float32)
     assert region_part(output) == (region.name, 0, 800)
     view = lease.read("head", response((2, 50)))
@@ -130,11 +120,7 @@ def test_an_output_is_read_without_a_copy(region: Any, lease: Lease) -> None:
         file.write(np.float32(3.5).tobytes())
     assert view[0, 0] == 3.5
     passed_on = lease.as_input("head", response((2, 50)), "logits")
-    assert (passed_on.name(), passed_on.shape(), passed_on.datatype()) == (
-        "logits",
-        [2, 50],
-        "FP32",
-    )
+    assert (passed_on.name(), passed_on.shape()) == ("logits", [2, 50])
     assert region_part(passed_on) == (region.name, 0, 400)
     assert lease.read("head", response((0, 50))).shape == (0, 50)
     assert np.from_dlpack(view)[0, 0] == 3.5
@@ -171,7 +157,7 @@ def test_a_lease_that_has_ended_gives_nothing(lease: Lease) -> None:
 
 @pytest.mark.parametrize("keep", [lambda view: view[1:].reshape(-1, 1), np.from_dlpack])
 def test_views_are_seen_and_outlive_the_region(keep: Any) -> None:
-    region = new_region()
+    region = Region(BYTES)
     lease = Lease(region, tritonclient)
     view, _ = lease.empty("a", (4,), np.int32)
     view[:] = 5
@@ -201,7 +187,7 @@ def test_views_are_seen_and_outlive_the_region(keep: Any) -> None:
     ],
 )
 def test_a_region_whose_request_may_not_have_ended_is_retired(
-    region: Any, lease: Lease, error: BaseException, retired: bool
+    region: Region, lease: Lease, error: BaseException, retired: bool
 ) -> None:
     with lease.sending():
         pass
@@ -221,7 +207,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_the_region_of_a_dead_process_is_removed(region: Any) -> None:
+def test_the_region_of_a_dead_process_is_removed(region: Region) -> None:
     with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         name = process.stdout.read().decode().strip()
@@ -281,7 +267,7 @@ def test_a_full_dev_shm_is_an_error_and_leaves_no_file(size: int) -> None:
 
     before = own()
     with pytest.raises(OutOfMemoryError, match=r"/dev/shm has no room for \d+ bytes"):
-        new_region(size)
+        Region(size)
     assert own() == before
 
 
@@ -292,7 +278,7 @@ def test_descriptors_and_mappings_go_with_the_region() -> None:
 
     before = counts()
     for _ in range(50):
-        region = new_region(4096)
+        region = Region(4096)
         Lease(region, tritonclient).put("a", np.zeros(10))
         region.remove()
     del region
