@@ -38,10 +38,10 @@ def strings(files: Sequence[bytes], *, batched: bool = True) -> npt.NDArray[np.o
 
 
 def grpc_inputs(tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
-    return _inputs(grpc_client, tensors)
+    return make_inputs(grpc_client, tensors)
 
 
-def _inputs(client: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
+def make_inputs(client: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
     inputs = []
     for name, array in tensors.items():
         tensor = client.InferInput(name, list(array.shape), TRITON_TYPES[str(array.dtype)])
@@ -74,7 +74,7 @@ def infer_http(
     **options: Any,
 ) -> Arrays:
     """One HTTP request with binary tensors both ways."""
-    result = client.infer(model, _inputs(http_client, tensors), **options)
+    result = client.infer(model, make_inputs(http_client, tensors), **options)
     return {o["name"]: result.as_numpy(o["name"]) for o in result.get_response()["outputs"]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,8 @@ import tritonclient.http as http_client
 from endcap.server.locate import locate_or_install_server
 from endcap.server.models import why_no_python
 from tests.support.damage import copy_model
-from tests.triton import (
-    client_models,
-    detecting_models,
-    served_models,
-    shared_memory_models,
-)
+from tests.triton import client_models, served_models, shared_memory_models
+from tests.triton.client_layouts import Layout
 from tests.triton.running_server import RunningServer, run_server
 
 # The shipped models, but for those that a server without DALI or with other streams cannot have.
@@ -77,19 +74,19 @@ def client_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
         "--grpc-header-forward-pattern=x-.*",
     )
     with run_server(repository, *options) as running:
+        running.expect_all()
         yield running
 
 
 @pytest.fixture(scope="session")
 def decoupled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with decoupled models alone.
+    """A server with a decoupled model alone.
 
     Release 24.10 can end a decoupled response too early, and then itself, where an ordinary model
     was called over a gRPC stream before: see "Requests that end a server" in the documentation.
     """
     repository = tmp_path_factory.mktemp("decoupled")
-    client_models.write_decoupled(repository)
-    detecting_models.write_decoupled(repository)
+    client_models.write_parts(repository)
     with run_server(repository, "--disable-auto-complete-config") as running:
         yield running
 
@@ -114,21 +111,17 @@ def pool_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
         yield running
 
 
-@pytest.fixture(params=["sync-http", "async-grpc"])
+@pytest.fixture(params=[Layout("sync", "http"), Layout("async", "grpc")], ids=str)
 def pools(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterator[Any]:
-    """Makes pools of either kind; they are closed after the test, and nothing may be left."""
-    kind, protocol = request.param.split("-")
-    with shared_memory_models.Pools(kind, getattr(pool_server, protocol), protocol) as made:
+    """Makes pools of a layout; they are closed after the test, and nothing may be left."""
+    with shared_memory_models.Pools(request.param, pool_server) as made:
         yield made
     assert made.registered() == set()
     assert not shared_memory_models.own_files()
 
 
-@pytest.fixture(scope="session")
-def detecting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A RunningServer with the models of detecting_models."""
-    repository = tmp_path_factory.mktemp("clients")
-    detecting_models.write_all(repository)
-    with run_server(repository, "--disable-auto-complete-config") as running:
-        running.expect_all()
-        yield running
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[client_models.WaitingImage]:
+    image = client_models.WaitingImage(tmp_path)
+    yield image
+    image.end()  # so that the server is idle for the next test

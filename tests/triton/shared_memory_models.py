@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import threading
-from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import endcap
-from endcap.client import (
-    AsyncSharedMemoryPool,
-    ConnectionOptions,
-    Lease,
-    SharedMemoryPool,
-)
-from endcap.client.connection import Connection, read_items
-from endcap.client.options import Protocol, parse_address
+from endcap.client import ConnectionOptions, Lease
+from endcap.client.connection import read_items
 from endcap.client.regions import FOLDER
 from tests.support import jpegs
-from tests.triton.connection_calls import use
+from tests.triton.client_layouts import Layout
 from tests.triton.model_folders import batching, write_preprocess
 
 SIZE = 32
@@ -69,55 +60,14 @@ def infer(pool: Any, image: bytes, model: str = "pre", **options: Any) -> Any:
         return lease.read("images", result).copy()
 
 
-class LoopPool:
-    """An AsyncSharedMemoryPool for threads: each call is a task of an event loop."""
-
-    def __init__(self, loop: Any, url: str, **settings: Any) -> None:
-        self._loop = loop
-        self.pool = self.run(self._open(url, settings))
-
-    @staticmethod
-    async def _open(url: str, settings: dict[str, Any]) -> AsyncSharedMemoryPool:
-        return await AsyncSharedMemoryPool(url, **settings).__aenter__()
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    @property
-    def names(self) -> list[str]:
-        return self.pool.names
-
-    @contextlib.contextmanager
-    def acquire(self, timeout_s: float | None = None) -> Iterator[Lease]:
-        block = self.pool.acquire(timeout_s)
-        lease = self.run(block.__aenter__())
-        try:
-            yield lease
-        finally:
-            self.run(block.__aexit__(None, None, None))
-
-    def infer(self, *arguments: Any, **options: Any) -> Any:
-        return self.run(self.pool.infer(*arguments, **options))
-
-    def close(self) -> None:
-        self.run(self.pool.close())
-
-
 class Pools:
-    """Makes pools, "sync" or "async", which are closed at the end of the block."""
+    """Makes pools of a layout, which are closed at the end of the block."""
 
-    def __init__(self, kind: str, authority: str, protocol: Protocol) -> None:
-        self.kind = kind
-        self.url = f"{protocol}://{authority}"
+    def __init__(self, layout: Layout, server: Any) -> None:
+        self.layout, self.server = layout, server
+        self._closing = contextlib.ExitStack()
 
     def __enter__(self) -> Pools:
-        self._closing = contextlib.ExitStack()
-        self.loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        thread.start()
-        self._closing.callback(self.loop.close)
-        self._closing.callback(thread.join)
-        self._closing.callback(self.loop.call_soon_threadsafe, self.loop.stop)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -125,29 +75,12 @@ class Pools:
 
     def __call__(self, *, timeout_s: float = 20, retries: int = 12, **settings: Any) -> Any:
         settings = {"region_bytes": REGION_BYTES, **settings}
-        settings["options"] = ConnectionOptions(timeout_s=timeout_s, retries=retries)
-        pool: Any
-        if self.kind == "sync":
-            pool = SharedMemoryPool(self.url, **settings)
-        else:
-            pool = LoopPool(self.loop, self.url, **settings)
-        self._closing.callback(pool.close)
-        return pool
+        options = ConnectionOptions(timeout_s=timeout_s, retries=retries)
+        pool = self.layout.pool(self.server, options=options, **settings)
+        return self._closing.enter_context(pool)
 
     def registered(self, kind: str = "system") -> set[str]:
         """The names of the regions that the server has registered."""
-
-        async def work(connection: Connection) -> set[str]:
-            status = await connection.request(f"get_{kind}_shared_memory_status")
-            return {region["name"] for region in read_items(status, "regions")}
-
-        return use(parse_address(self.url), "sync", work)
-
-    def unregister(self, names: list[str]) -> None:
-        """Unregister regions, as examples of other clients do first."""
-
-        async def work(connection: Connection) -> None:
-            for name in names:
-                await connection.request("unregister_system_shared_memory", name=name)
-
-        use(parse_address(self.url), "sync", work)
+        with self.layout.connect(self.server) as connection:
+            status = connection.request(f"get_{kind}_shared_memory_status")
+        return {region["name"] for region in read_items(status, "regions")}

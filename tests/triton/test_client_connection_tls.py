@@ -5,30 +5,27 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from endcap.client.concurrency import Tasks, Threads
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions, Tls, parse_address
-from endcap.errors import InvalidArgumentError
-from tests.support.tcp_proxy import TcpProxy, proxy_to
+from endcap.client.options import Tls
+from tests.support.tcp_proxy import proxy_to
 from tests.triton import client_models
-from tests.triton.connection_calls import KINDS, PROTOCOLS, infer
-from tests.triton.running_server import RunningServer, run_server
+from tests.triton.client_layouts import LAYOUTS, OVER_HTTP, Layout, each
+from tests.triton.running_server import run_server
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"  # see make.sh there
 CA, STRANGER = FILES / "ca.pem", FILES / "stranger.pem"
 CLIENT = {"certificate": FILES / "client.pem", "key": FILES / "client.key"}
-LOGITS = {"logits": np.float32([[0, 1, 2, 3, 4]])}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Over gRPC it takes clients that show a certificate of the authority's, and no others."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Addresses that take clients with a certificate of the authority's, and no others."""
     repository = tmp_path_factory.mktemp("tls")
     client_models.write_classes(repository)
     options = (
@@ -37,67 +34,39 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         f"--grpc-server-key={FILES / 'server.key'}",
         f"--grpc-root-cert={CA}",
     )
-    with run_server(repository, *options) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def proxy(server: RunningServer) -> Iterator[TcpProxy]:
-    """The same over HTTP."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(FILES / "server.pem", FILES / "server.key")
     context.load_verify_locations(CA)
     context.verify_mode = ssl.CERT_REQUIRED
-    with proxy_to(server.http, tls=context) as standing:
-        yield standing
+    with run_server(repository, *options) as running, proxy_to(running.http, tls=context) as proxy:
+        yield SimpleNamespace(grpc=running.grpc, http=proxy.address)
 
 
-def request(url: str, kind: str, tls: Tls | None) -> Any:
-    result = infer(parse_address(url), "classes", LOGITS, kind=kind, tls=tls, retries=0)
+def request(layout: Layout, server: Any, scheme: str, tls: Tls | None) -> Any:
+    url = f"{scheme}://{layout.authority(server)}"
+    logits = {"logits": np.float32([[0, 1, 2, 3, 4]])}
+    result = layout.send(server, "classes", logits, url=url, tls=tls, retries=0)
     return result.as_numpy("class_ids").tolist()
 
 
-@pytest.fixture
-def authority(server: RunningServer, proxy: TcpProxy, protocol: str) -> str:
-    return server.grpc if protocol == "grpc" else proxy.address
+@each(LAYOUTS)
+def test_both_sides_show_who_they_are(server: Any, layout: Layout) -> None:
+    for scheme in (f"{layout.protocol}s", layout.protocol):
+        assert request(layout, server, scheme, Tls(ca=CA, **CLIENT)) == [[4, 3, 2]]
 
 
-@KINDS
-@PROTOCOLS
-def test_both_sides_show_who_they_are(authority: str, protocol: str, kind: str) -> None:
-    for url in (f"{protocol}s://{authority}", f"{protocol}://{authority}"):
-        assert request(url, kind, Tls(ca=CA, **CLIENT)) == [[4, 3, 2]]
-
-
-@KINDS
-@PROTOCOLS
+@each(LAYOUTS)
 @pytest.mark.parametrize(
     "tls",
     [Tls(ca=STRANGER, **CLIENT), Tls(ca=CA), Tls(**CLIENT), None],
     ids=["another authority", "no certificate", "the usual authorities", "nothing given"],
 )
-def test_strangers_are_not_spoken_with(
-    authority: str, protocol: str, kind: str, tls: Tls | None
-) -> None:
+def test_strangers_are_not_spoken_with(server: Any, layout: Layout, tls: Tls | None) -> None:
     with pytest.raises(RequestError) as caught:
-        request(f"{protocol}s://{authority}", kind, tls)
+        request(layout, server, f"{layout.protocol}s", tls)
     assert caught.value.status_name == "unavailable"
 
 
-@KINDS
-def test_https_accepts_any_certificate_without_verification(proxy: TcpProxy, kind: str) -> None:
-    url, tls = f"https://{proxy.address}", Tls(verify=False, **CLIENT)
-    assert request(url, kind, tls) == [[4, 3, 2]]
-
-
-@pytest.mark.parametrize("make_runtime", [Threads, Tasks])
-def test_unusable_options_are_refused_at_once(make_runtime: Any, tmp_path: Path) -> None:
-    (tmp_path / "no.pem").write_text("nothing")
-    for url, tls, words in (
-        ("grpcs://host", Tls(verify=False), "gRPC always verifies the server's certificate"),
-        ("grpcs://host", Tls(ca=tmp_path / "no.pem"), "give PEM files"),
-        ("https://host", Tls(ca=tmp_path / "no.pem"), "give PEM files"),
-        ("https://host", Tls(certificate=CA, key=FILES / "client.key"), "the key that belongs to"),
-    ):
-        with pytest.raises(InvalidArgumentError, match=words):
-            Connection(parse_address(url), ConnectionOptions(tls=tls), make_runtime())
+@each(OVER_HTTP)
+def test_https_accepts_any_certificate_without_verification(server: Any, layout: Layout) -> None:
+    assert request(layout, server, "https", Tls(verify=False, **CLIENT)) == [[4, 3, 2]]

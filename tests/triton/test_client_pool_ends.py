@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 
 from endcap.client.regions import FOLDER
 from tests.support.tcp_proxy import proxy_to
+from tests.triton.client_layouts import HTTP, Layout
 from tests.triton.running_server import RunningServer, run_server
 from tests.triton.shared_memory_models import (
     IMAGE,
@@ -34,8 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 BEGIN = """
 import os, sys, threading, time
+from types import SimpleNamespace
+from tests.triton.client_layouts import Layout
 from tests.triton.shared_memory_models import IMAGE, OTHER, Pools, expected, infer
-pools = Pools(*sys.argv[1:]).__enter__()
+pools = Pools(Layout(*sys.argv[1:3]), SimpleNamespace(address=sys.argv[3]))
 pool = pools(regions=2)
 assert (infer(pool, IMAGE) == expected(IMAGE)).all()
 print(*pool.names, flush=True)
@@ -44,11 +46,14 @@ print(*pool.names, flush=True)
 
 @contextlib.contextmanager
 def program(
-    text: str, server: Any, kind: str = "sync", protocol: str = "http"
+    text: str, server: Any, layout: Layout = HTTP
 ) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
     """Runs a program; yields it with the names of its regions."""
     process = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + text, kind, getattr(server, protocol), protocol],
+        [
+            *(sys.executable, "-c", BEGIN + text),
+            *(layout.kind, layout.protocol, layout.authority(server)),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -87,7 +92,7 @@ def test_the_end_of_a_program_leaves_nothing(
     end: str, pools: Pools, pool_server: RunningServer
 ) -> None:
     text, status = ENDS[end]
-    with program(text, pool_server, pools.kind) as (process, names):
+    with program(text, pool_server, pools.layout) as (process, names):
         assert (process.wait(30), left(names, pools)) == (status, set())
 
 
@@ -96,7 +101,7 @@ def test_regions_of_a_killed_program_go_with_the_next_pool(
     number: signal.Signals, pools: Pools, pool_server: RunningServer
 ) -> None:
     text = "print('sending', flush=True)\ninfer(pool, IMAGE, 'slow')"
-    with program(text, pool_server, pools.kind) as (process, names):
+    with program(text, pool_server, pools.layout) as (process, names):
         assert process.stdout is not None
         process.stdout.readline()
         pools(regions=1).close()
@@ -116,7 +121,7 @@ def test_a_program_ends_although_the_server_hangs(pool_server: RunningServer) ->
     text = "more = [pools(regions=4) for _ in range(3)]\nprint()\nsys.stdin.readline()"
     with (
         proxy_to(pool_server.http) as proxy,
-        program(text, SimpleNamespace(http=proxy.address)) as (process, _),
+        program(text, proxy) as (process, _),
     ):
         assert process.stdout is not None
         process.stdout.readline()
@@ -164,8 +169,8 @@ def test_pools_go_on_with_a_server_that_was_restarted(tmp_path: Path) -> None:
         first = stack.enter_context(contextlib.ExitStack())
         server = first.enter_context(run_server(tmp_path, *OPTIONS))
         made = []
-        for kind, protocol in (("sync", "grpc"), ("async", "http")):
-            pools = stack.enter_context(Pools(kind, getattr(server, protocol), protocol))
+        for layout in (Layout("sync", "grpc"), Layout("async", "http")):
+            pools = stack.enter_context(Pools(layout, server))
             made.append((pools, pools(regions=3, retries=50)))
         names = [pool.names for _, pool in made]
         os.kill(server.pid, signal.SIGKILL)

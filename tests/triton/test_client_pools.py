@@ -6,7 +6,6 @@ import asyncio
 import gc
 import mmap
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,9 +13,10 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap.client import RequestError, SharedMemoryPool, regions
+from endcap.client import RequestError, regions
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from tests.support.tcp_proxy import proxy_to
+from tests.triton.client_layouts import HTTP, LAYOUTS, OVER_HTTP, Layout, each, run_in_loop
 from tests.triton.running_server import RunningServer, wait_for
 from tests.triton.shared_memory_models import (
     IMAGE,
@@ -30,12 +30,10 @@ from tests.triton.shared_memory_models import (
     own_files,
 )
 
-every_kind = pytest.mark.parametrize(
-    "pools", ["sync-grpc", "sync-http", "async-grpc", "async-http"], indirect=True
-)
+every_layout = pytest.mark.parametrize("pools", LAYOUTS, ids=str, indirect=True)
 
 
-@every_kind
+@every_layout
 def test_regions_are_registered_once_and_shared(pools: Pools) -> None:
     pool = pools(regions=2)
     names = pool.names
@@ -49,11 +47,14 @@ def test_regions_are_registered_once_and_shared(pools: Pools) -> None:
     assert pool.names == names == sorted(pools.registered())
 
 
-@every_kind
+@every_layout
 def test_a_pool_registers_again_what_the_server_does_not_know(pools: Pools) -> None:
+    """As after examples of other clients, which unregister all regions first."""
     pool = pools(regions=3)
     names = pool.names
-    pools.unregister(names)
+    with pools.layout.connect(pools.server) as connection:
+        for name in names:
+            connection.request("unregister_system_shared_memory", name=name)
     with ThreadPoolExecutor(6) as threads:
         for response in threads.map(lambda i: infer(pool, i), [IMAGE] * 6):
             np.testing.assert_array_equal(response, expected(IMAGE))
@@ -97,14 +98,14 @@ def test_a_region_without_a_response_is_not_lent_again(pools: Pools) -> None:
         np.testing.assert_array_equal(infer(pool, OTHER), expected(OTHER))
     written = slice(offset, offset + byte_size)
     assert not any(seen[written])
-    if pools.kind == "sync":  # over HTTP; gRPC's server hears that nobody waits any more
+    if pools.layout.protocol == "http":  # gRPC's server hears that nobody waits any more
         wait_for(lambda: seen[written] == expected(IMAGE).tobytes(), timeout_s=SLOW_S + 5)
     pool.close()
     assert name not in pools.registered()
     assert name not in own_files()
 
 
-@pytest.mark.parametrize("pools", ["sync-http", "async-http"], indirect=True)
+@pytest.mark.parametrize("pools", OVER_HTTP, ids=str, indirect=True)
 def test_requests_that_nobody_waits_for_cost_a_bounded_number_of_regions(pools: Pools) -> None:
     pool = pools(regions=1)
     for _ in range(4):
@@ -147,17 +148,18 @@ def test_close_waits_for_leases_and_refuses_new_ones(pools: Pools) -> None:
         pool.infer(lease, "pre", [], [])
 
 
-@pytest.mark.parametrize("pools", ["async-grpc", "async-http"], indirect=True)
+@pytest.mark.parametrize(
+    "pools", [each for each in LAYOUTS if each.is_async], ids=str, indirect=True
+)
 def test_cancelled_tasks_take_no_region_with_them(pools: Pools) -> None:
-    made = pools(regions=1)
-    pool = made.pool
+    pool = pools(regions=1).inner
 
     async def request(model: str = "pre") -> str:
         async with pool.acquire() as lease:
             await pool.infer(lease, *call(lease, IMAGE, model))
             return str(lease.region.name)
 
-    async def run() -> None:
+    async def work() -> None:
         running = asyncio.create_task(request("slow"))
         await asyncio.sleep(0.2)
         waiting = [asyncio.create_task(request()) for _ in range(3)]
@@ -169,11 +171,11 @@ def test_cancelled_tasks_take_no_region_with_them(pools: Pools) -> None:
         assert [type(each) for each in done[::2]] == [asyncio.CancelledError] * 2
         assert done[1] == done[3] != name  # the server may still write to the first region
 
-    made.run(run())
+    run_in_loop(work())
 
 
 def test_a_pool_that_is_garbage_leaves_nothing(pools: Pools) -> None:
-    pool = SharedMemoryPool(pools.url, region_bytes=REGION_BYTES)
+    pool = HTTP.pool(pools.server, region_bytes=REGION_BYTES)
     assert set(pool.names) == own_files()
     del pool
     gc.collect()
@@ -188,6 +190,7 @@ def test_a_pool_that_is_garbage_leaves_nothing(pools: Pools) -> None:
         ({"region_bytes": 0}, InvalidArgumentError, "region_bytes is 0"),
         ({"kind": "gpu"}, InvalidArgumentError, "'gpu' is unknown"),
         ({"region_bytes": 1 << 50}, OutOfMemoryError, "do not fit into /dev/shm"),
+        ({"regions": 1 << 20, "region_bytes": 1 << 20}, OutOfMemoryError, "^1048576 shared-memory"),
     ],
 )
 def test_impossible_settings_are_refused(
@@ -213,35 +216,25 @@ def test_a_pool_on_a_gpu_without_one_names_what_is_missing(pools: Pools) -> None
         pools(kind="cuda")
 
 
-@pytest.fixture(params=["sync-http", "async-grpc"])
-def cut(request: pytest.FixtureRequest, pool_server: RunningServer) -> Iterator[Any]:
-    """Pools whose server hangs after `proxy.stall()`."""
-    kind, protocol = request.param.split("-")
-    with (
-        proxy_to(getattr(pool_server, protocol)) as proxy,
-        Pools(kind, proxy.address, protocol) as made,
-    ):
-        yield made, proxy
-    assert not own_files()
-    with Pools(kind, getattr(pool_server, protocol), protocol) as made:
-        made().close()  # it unregisters what the server that hung could not
-        assert made.registered() == set()
-
-
-def test_a_pool_keeps_to_its_deadlines_while_the_server_hangs(cut: Any) -> None:
-    pools, proxy = cut
-    pool = pools(regions=1)
-    proxy.stall()
-    for _ in range(2):  # the second needs another region, which the server does not take
+@each([Layout("sync", "http"), Layout("async", "grpc")])
+def test_a_pool_keeps_to_its_deadlines_while_the_server_hangs(
+    layout: Layout, pool_server: RunningServer
+) -> None:
+    with proxy_to(layout.authority(pool_server)) as proxy, Pools(layout, proxy) as pools:
+        pool = pools(regions=1)
+        proxy.stall()
         begin = time.monotonic()
-        with pytest.raises(RequestError) as caught:
-            with_deadline(pool, 0.3)
-        assert caught.value.status_name in ("timeout", "unavailable")
+        for _ in range(2):  # the second needs another region, which the server does not take
+            with pytest.raises(RequestError) as caught:
+                with_deadline(pool, 0.3)
+            assert caught.value.status_name in ("timeout", "unavailable")
+        with pytest.raises(RequestError):
+            pools(timeout_s=0.5, retries=0)
         assert time.monotonic() - begin < 15
-    begin = time.monotonic()
-    with pytest.raises(RequestError):
-        pools(timeout_s=0.5, retries=0)
-    assert time.monotonic() - begin < 15
+    assert not own_files()
+    with Pools(layout, pool_server) as pools:
+        pools().close()  # it unregisters what the server that hung could not
+        assert pools.registered() == set()
 
 
 def with_deadline(pool: Any, timeout_s: float) -> None:

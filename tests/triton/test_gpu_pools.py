@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 import pytest
 
 import endcap
-from endcap.client import SharedMemoryPool
 from endcap.triton.installation import gpu_count
+from tests.triton.client_layouts import GRPC, HTTP, Layout, each
 from tests.triton.running_server import RunningServer
 from tests.triton.shared_memory_models import IMAGE, REGION_BYTES, SHAPE, Pools, call, expected
 
@@ -23,12 +22,12 @@ if os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":
     pytest.importorskip("cuda.bindings.runtime")
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@each([GRPC, HTTP])
 def test_encoded_images_and_tensors_go_through_gpu_memory(
-    protocol: Any, pool_server: RunningServer
+    layout: Layout, pool_server: RunningServer
 ) -> None:
-    with Pools("sync", getattr(pool_server, protocol), protocol) as pools:
-        with SharedMemoryPool(pools.url, kind="cuda", region_bytes=REGION_BYTES) as pool:
+    with Pools(layout, pool_server) as pools:
+        with layout.pool(pool_server, kind="cuda", region_bytes=REGION_BYTES) as pool:
             assert sorted(pools.registered("cuda")) == pool.names
             for _ in range(20):
                 with pool.acquire() as lease:

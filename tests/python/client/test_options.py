@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ from endcap.client import (
     ConnectionOptions,
     DetectionClient,
 )
-from endcap.client.connection import Connection
+from endcap.client.images import ImageReader
 from endcap.client.options import Keepalive, Tls, parse_address
 from endcap.errors import EndcapError, InvalidArgumentError
+from tests.triton.client_layouts import LAYOUTS, OVER_GRPC, Layout, each
 
 FILES = Path(__file__).resolve().parents[2] / "data" / "tls"
 
@@ -58,15 +58,32 @@ def test_options_that_are_refused(given: dict[str, Any], words: str) -> None:
         ConnectionOptions(**given)
 
 
-def test_tls_with_unusable_files_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="a certificate without its key; give both"):
-        Tls(certificate=FILES / "client.pem")
-    with pytest.raises(InvalidArgumentError, match="a key without its certificate; give both"):
-        Tls(key=FILES / "client.key")
-    for protocol, absent in itertools.product(("grpcs", "https"), ("absent.pem", "")):
-        options = ConnectionOptions(tls=Tls(ca=FILES / absent))
-        with pytest.raises(InvalidArgumentError, match="TLS cannot use"):
-            Connection(parse_address(f"{protocol}://127.0.0.1:1"), options)
+PAIR = {"certificate": FILES / "ca.pem", "key": FILES / "client.key"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"certificate": FILES / "client.pem"}, "a certificate without its key; give both"),
+        ({"key": FILES / "client.key"}, "a key without its certificate; give both"),
+        ({"ca": FILES / "absent.pem"}, "TLS cannot use"),
+        ({"ca": FILES}, "TLS cannot use"),
+        ({"ca": FILES / "make.sh"}, "give PEM files, and the key that belongs to the certificate"),
+        (PAIR, "the key that belongs to"),
+    ],
+)
+@each(LAYOUTS)
+def test_tls_that_cannot_be_used_is_refused_before_a_request(
+    layout: Layout, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        layout.connect(None, url=f"{layout.protocol}s://127.0.0.1:1", tls=Tls(**given))
+
+
+@each(OVER_GRPC)
+def test_grpc_always_verifies_the_servers_certificate(layout: Layout) -> None:
+    with pytest.raises(InvalidArgumentError, match="gRPC always verifies"):
+        layout.connect(None, url="grpcs://127.0.0.1:1", tls=Tls(verify=False))
 
 
 @pytest.mark.parametrize(
@@ -113,16 +130,30 @@ def test_invalid_addresses(url: str, protocol: Any, words: str) -> None:
         parse_address(url, protocol)
 
 
-def test_options_that_cannot_be_used_are_refused_before_anything_is_sent() -> None:
-    with pytest.raises(InvalidArgumentError, match="concurrency 0 is below 1"):
-        DetectionClient(concurrency=0)
-    with pytest.raises(InvalidArgumentError, match="timeout is -1 s: give more than 0"):
-        DetectionClient(timeout_s=-1)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"concurrency": 0}, "concurrency 0 is below 1"),
+        ({"timeout_s": -1}, "timeout is -1 s: give more than 0"),
+        ({"shared_memory": "disk"}, "shared_memory 'disk' is unknown; use none or system or cuda"),
+        ({"request_id": "x" * 65}, "request_id 'xxx.* cannot be sent; give at most 64"),
+        ({"jpeg_quality": 0}, "jpeg_quality 0 is not from 1 to 100"),
+        ({"color": "hsv"}, "color 'hsv' is unknown; use rgb or bgr"),
+    ],
+)
+def test_arguments_of_clients_that_are_refused_before_anything_is_sent(
+    given: dict[str, Any], words: str
+) -> None:
+    for make in (DetectionClient, ClientArguments):
+        with pytest.raises(InvalidArgumentError, match=words):
+            make(**given)
 
 
 def test_client_errors_are_endcap_errors_and_connection_errors() -> None:
     assert issubclass(ClientError, EndcapError)
     assert issubclass(ClientError, ConnectionError)
+    with pytest.raises(ClientError, match="no Triton server responds"):
+        DetectionClient("127.0.0.1:1", timeout_s=5)
 
 
 def test_a_client_of_arguments_is_made_with_each_of_them() -> None:
@@ -133,6 +164,8 @@ def test_a_client_of_arguments_is_made_with_each_of_them() -> None:
         timeout_s=3.0,
         batch=2,
         request_id="camera",
+        color="bgr",
+        jpeg_quality=20,
         options=ConnectionOptions(timeout_s=4.0),
     )
     fields = [each.name for each in dataclasses.fields(given) if each.init]
@@ -141,5 +174,4 @@ def test_a_client_of_arguments_is_made_with_each_of_them() -> None:
     assert by_name._arguments == by_value._arguments == given
     assert by_value.options.timeout_s == 4.0
     assert str(by_value.address) == "http://here:1"
-    with pytest.raises(InvalidArgumentError, match="concurrency 0"):
-        AsyncDetectionClient.from_arguments(dataclasses.replace(given, concurrency=0))
+    assert given.image_reader == ImageReader("bgr", 20)

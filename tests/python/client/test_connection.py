@@ -1,0 +1,214 @@
+"""Connections to servers that disconnect, are slow or busy, or send invalid responses; forks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from endcap.client import ClientError
+from endcap.client.errors import RequestError
+from tests.support.raw_responses import RawServer, always, raw_server, reset, whole
+from tests.triton.client_layouts import HTTP, LAYOUTS, OVER_GRPC, OVER_HTTP, Layout, each
+
+PLAIN: Any = ("m", {"x": np.zeros(3, np.float32)}, ["y"])
+EMPTY = whole(b'{"id":"id","outputs":[]}')
+
+
+def send(layout: Layout, server: RawServer, *, more: Any = None, **options: Any) -> Any:
+    options = {"timeout_s": 5, **options}
+    return layout.send(server, *PLAIN, more={"request_id": "id", **(more or {})}, **options)
+
+
+@each(OVER_HTTP)
+def test_a_head_that_trickles_in_is_not_waited_for(layout: Layout) -> None:
+    def trickle(wire: socket.socket, _: int) -> None:
+        wire.sendall(b"HTTP/1.1 200 OK\r\n")
+        for _ in range(1500):
+            wire.sendall(b"x: y\r\n")
+            time.sleep(0.02)
+
+    with raw_server(trickle) as server:
+        begin = time.monotonic()
+        with pytest.raises(RequestError, match=r"no response within 0\.2 s"):
+            send(layout, server, timeout_s=0.2)
+        assert time.monotonic() - begin < 15
+
+
+@each(OVER_HTTP)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda each: each.send(*PLAIN),
+        lambda each: each.request("get_model_metadata", model_name="m"),
+        lambda each: each.request("get_system_shared_memory_status"),
+    ],
+)
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
+def test_json_that_is_nested_without_end_is_an_error(
+    layout: Layout, call: Callable[[Any], Any], status: str
+) -> None:
+    nested = b'{"outputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with (
+        raw_server(always(whole(nested, status=status))) as server,
+        layout.connect(server) as connection,
+        pytest.raises(RequestError) as caught,
+    ):
+        call(connection)
+    assert len(str(caught.value)) < 500
+
+
+@each(OVER_HTTP)
+@pytest.mark.parametrize(
+    ("begun", "message", "requests"),
+    [
+        (b"", "connection broke|reset by peer", 3),
+        (b"HTTP/1.1 200 OK\r\nConte", "connection broke|reset by peer", 3),
+        (whole(b"{}" * 50)[:-60], "connection broke|reset by peer", 3),
+        (b"220 smtp ready\r\n", "is not a Triton server", 1),
+    ],
+    ids=["nothing", "a part of a head", "a part of a body", "another protocol"],
+)
+@pytest.mark.parametrize("end", [reset, socket.socket.close], ids=["reset", "closed"])
+def test_a_response_that_breaks_off_is_requested_again(
+    layout: Layout, begun: bytes, message: str, requests: int, end: Callable[[socket.socket], None]
+) -> None:
+    def respond(wire: socket.socket, number: int) -> None:
+        if number > 4:
+            wire.sendall(EMPTY)
+            return
+        wire.sendall(begun)
+        time.sleep(0.05)  # a reset would overtake it
+        wire.shutdown(socket.SHUT_RDWR)
+        end(wire)
+
+    with raw_server(respond) as server:
+        with pytest.raises(RequestError, match=message) as caught:
+            send(layout, server, retries=2)
+        assert caught.value.status_name == "unavailable"
+        assert server.requests == requests
+        if requests > 1:
+            assert send(layout, server, retries=2).as_numpy("y") is None
+
+
+@each(OVER_HTTP)
+@pytest.mark.parametrize(
+    ("status", "options", "requests"),
+    [
+        ("503 Busy", {"retries": 0}, 1),
+        ("503 Busy", {"retries": 1}, 2),
+        ("503 Busy", {"retries": 100, "more": {"sequence_id": 3}}, 1),
+        ("400 Bad Request", {"retries": 100}, 1),
+    ],
+)
+def test_what_is_not_to_be_sent_twice_is_not(
+    layout: Layout, status: str, options: dict[str, Any], requests: int
+) -> None:
+    with raw_server(always(whole(b'{"error":"busy"}', status=status))) as server:
+        with pytest.raises(RequestError, match="busy"):
+            send(layout, server, **options)
+        assert server.requests == requests
+
+
+@each(OVER_HTTP)
+def test_only_the_first_requests_wait_for_a_lost_server(layout: Layout) -> None:
+    busy = always(whole(b'{"error":"busy"}', status="503 Busy"))
+    with raw_server(busy) as server, layout.connect(server, retries=1) as connection:
+        for requests in (2, 3, 4):
+            with pytest.raises(RequestError, match="busy"):
+                connection.send(*PLAIN)
+            assert server.requests == requests
+
+
+@each(OVER_HTTP)
+def test_an_overloaded_server_gets_the_request_when_it_says(layout: Layout) -> None:
+    def respond(wire: socket.socket, number: int) -> None:
+        text = b'{"error":"unavailable: too much; retry after 700 ms"}'
+        wire.sendall(EMPTY if number > 1 else whole(text, status="503 Busy"))
+
+    with raw_server(respond) as server:
+        begin = time.monotonic()
+        assert send(layout, server).as_numpy("y") is None
+        assert time.monotonic() - begin > 0.7
+
+
+@each(OVER_HTTP)
+def test_an_empty_body_has_its_length(layout: Layout) -> None:
+    with raw_server(always(whole(b""))) as server, layout.connect(server) as connection:
+        connection.request("unregister_system_shared_memory")
+        assert b"content-length: 0" in server.heads[0].lower()
+
+
+@each(OVER_GRPC)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"model_stats":[]}', "the HTTP port: give http://"),
+        (b"# HELP metrics", "or give its address with --url"),
+    ],
+)
+def test_grpc_to_the_http_port_names_the_address_over_http(
+    layout: Layout, content: bytes, message: str
+) -> None:
+    with (
+        raw_server(always(whole(content))) as server,
+        pytest.raises(ClientError, match=message),
+        layout.client(server),
+    ):
+        pass
+
+
+# --- forks ----------------------------------------------------------------------------------------
+
+PROGRAM = """
+import asyncio, os, sys
+from endcap.client.concurrency import Tasks, run
+from endcap.client.connection import Connection
+from endcap.client.options import ConnectionOptions, parse_address
+
+def send_request(connection):
+    try:
+        said = connection.request("get_model_metadata", model_name="m")
+        said = asyncio.run(said) if sys.argv[1] == "async" else run(said)
+        return [each["name"] for each in said["outputs"]]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+runtime = Tasks() if sys.argv[1] == "async" else None
+connection = Connection(parse_address(sys.argv[2]), ConnectionOptions(retries=0), runtime)
+send_request(connection)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print("parent" if child else "child", send_request(connection), flush=True)
+os._exit(0)
+"""
+
+
+@each(LAYOUTS)
+def test_a_child_does_not_speak_over_its_parents_connection(layout: Layout) -> None:
+    """Each would take the responses of the other. Only over HTTP the server responds to them."""
+
+    def respond(wire: socket.socket, number: int) -> None:
+        spec = {"name": f"response {number}", "datatype": "FP32", "shape": [1]}
+        wire.sendall(whole(json.dumps({"inputs": [], "outputs": [spec]}).encode()))
+
+    with raw_server(respond) as server:
+        command = [sys.executable, "-c", PROGRAM, layout.kind, layout.url(server)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        child, parent = done.stdout.splitlines()
+        assert child.startswith("child ClientError: this connection was made by process")
+        assert child.endswith("before a fork, which it does not survive; make one in each process")
+        if layout == HTTP:
+            assert parent == "parent ['response 2']"
+            assert (server.connections, server.requests) == (1, 2)
+        assert parent.startswith("parent ")
+        assert "before a fork" not in parent
