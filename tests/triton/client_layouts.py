@@ -137,14 +137,15 @@ class Layout:
         """HOST:PORT of a RunningServer, TcpProxy or RawServer."""
         return str(getattr(server, self.protocol, None) or server.address)
 
-    def url(self, server: Any) -> str:
-        return f"{self.protocol}://{self.authority(server)}"
+    def url(self, server: Any, scheme: str | None = None) -> str:
+        return f"{scheme or self.protocol}://{self.authority(server)}"
 
-    def client(self, server: Any, **options: Any) -> Any:
+    def client(self, server: Any, *, scheme: str | None = None, **options: Any) -> Any:
         """A client, which is connected at the begin of its `with` block at the latest."""
+        url = self.url(server, scheme)
         if self.is_async:
-            return Blocking(AsyncDetectionClient(self.url(server), **options), run_in_loop)
-        return DetectionClient(self.url(server), **options)
+            return Blocking(AsyncDetectionClient(url, **options), run_in_loop)
+        return DetectionClient(url, **options)
 
     def pool(self, server: Any, **options: Any) -> Any:
         """A pool, which is opened at the begin of its `with` block at the latest."""
@@ -152,10 +153,10 @@ class Layout:
             return Blocking(AsyncSharedMemoryPool(self.url(server), **options), run_in_loop)
         return SharedMemoryPool(self.url(server), **options)
 
-    def connect(self, server: Any, *, url: str | None = None, **options: Any) -> Any:
+    def connect(self, server: Any, **options: Any) -> Any:
         """A Connection with `send`; options: of ConnectionOptions."""
-        address = parse_address(url or self.url(server))
         runtime = Tasks() if self.is_async else Threads()
+        address = parse_address(self.url(server))
         connection = _Connection(address, ConnectionOptions(**options), runtime)
         return Blocking(connection, run_in_loop if self.is_async else run)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from endcap.client import ImageResult
 from tests.support import classifying_model
 from tests.support.echo_model import write_model as write_text
-from tests.triton.model_folders import ON_CPU, tensor, write_model, write_postprocess
+from tests.triton.model_folders import ON_CPU, tensor, write_model
 from tests.triton.running_server import wait_for
 
 BATCH_LIMIT = 8
@@ -187,18 +187,6 @@ def write_detect(
     )
 
 
-def write_classes(repository: Path) -> None:
-    """`classes`: logits FP32 [N,5]; it starts at once."""
-    write_postprocess(
-        repository,
-        "classes",
-        max_batch_size=8,
-        parameters={"head": "classification", "num_classes": 5, "top_k": 3},
-        inputs=[tensor("logits", "TYPE_FP32", [5])],
-        outputs=[tensor("class_scores", "TYPE_FP32", [3]), tensor("class_ids", "TYPE_INT32", [3])],
-    )
-
-
 def write_parts(repository: Path) -> None:
     """`parts`, which is decoupled."""
     write_model(
@@ -213,7 +201,7 @@ def write_parts(repository: Path) -> None:
 
 
 def write_all(repository: Path) -> None:
-    """`echo`, with two places in its queue, `classes`, `parts`, `classify`, and those of detect."""
+    """`echo`, with two places in its queue, `parts`, `classify`, and those of detect."""
     write_model(
         repository,
         "echo",
@@ -223,7 +211,6 @@ def write_all(repository: Path) -> None:
         more=f"{ON_CPU}\ndynamic_batching {{ default_queue_policy {{ max_queue_size: 2 }} }}",
         files={"1/model.py": _ECHO},
     )
-    write_classes(repository)
     write_detect(repository, more="instance_group { count: 3 kind: KIND_CPU }")
     write_detect(repository, "detect_bytes", tensor("encoded", "TYPE_UINT8", [-1]))
     sequences = "sequence_batching { oldest { max_candidate_sequences: 4 } }"

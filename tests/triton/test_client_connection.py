@@ -8,7 +8,6 @@ import json
 import os
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,11 +19,12 @@ import pytest
 from endcap.client.errors import RequestError
 from endcap.client.options import Keepalive
 from tests.support.tcp_proxy import TcpProxy, proxy_to
+from tests.triton.calls import strings
 from tests.triton.client_layouts import GRPC, LAYOUTS, Layout, each, run_in_loop
 from tests.triton.running_server import RunningServer, wait_for
 
-CLASSES: Any = ("classes", {"logits": np.float32([[0, 1, 2, 3, 4]])}, ["class_ids"])
-BEST = [[4, 3, 2]]
+PLAIN: Any = ("detect", {"encoded": strings([b"\xff" * 5])}, ["detection_indices"])
+RESPONSE = [[5, 2, -1]]
 
 
 def echo(*texts: bytes, until: Path | str = "") -> Any:
@@ -70,7 +70,7 @@ def test_tensors_and_headers_go_and_come(
 def test_errors_of_the_server_have_its_words(client_server: RunningServer, layout: Layout) -> None:
     for model, status, words in (
         ("absent", "unavailable", "unknown model: 'absent'"),
-        ("classes", "invalid_argument", "unexpected inference input 'nose'"),
+        ("detect", "invalid_argument", "unexpected inference input 'nose'"),
     ):
         with pytest.raises(RequestError, match=words) as caught:
             layout.send(client_server, model, {"nose": np.zeros(1, np.float32)})
@@ -116,7 +116,7 @@ def test_a_dead_peer_is_noticed_by_keepalive(client_server: RunningServer) -> No
         proxy.stall()
         begin = time.monotonic()
         with pytest.raises(RequestError) as caught:
-            connection.send(*CLASSES)
+            connection.send(*PLAIN)
         assert caught.value.status_name == "unavailable"
         assert time.monotonic() - begin < 15  # and not the deadline of 30 s
 
@@ -124,35 +124,24 @@ def test_a_dead_peer_is_noticed_by_keepalive(client_server: RunningServer) -> No
 # --- retries --------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def full_queue(server: RunningServer, end: Path) -> Iterator[None]:
-    """While this lasts, `echo` is busy and takes no more, until there is the file `end`."""
-    request_id = f"busy {uuid.uuid4().hex}"
-    with GRPC.connect(server) as connection, ThreadPoolExecutor(3) as workers:
-        try:
-            workers.submit(connection.send, *echo(until=end), request_id=request_id)
-            wait_for(lambda: server.log_lines(f"echo: {request_id} begins"))
-            for _ in range(2):
-                workers.submit(connection.send, *echo(until=end))
-            pending = "nv_inference_pending_request_count"
-            wait_for(lambda: server.metric(pending, model="echo") == 2)
-            yield
-        finally:
-            end.touch()
-
-
 @each(LAYOUTS)
 def test_a_busy_server_gets_the_request_again(
     client_server: RunningServer, layout: Layout, end: Path
 ) -> None:
-    with full_queue(client_server, end):
-        with pytest.raises(RequestError, match="Exceeds maximum queue size") as caught:
-            layout.send(client_server, *echo(b"x"), retries=0)
-        assert caught.value.status_name == "unavailable"
-        assert caught.value.transient
-        threading.Timer(0.1, end.touch).start()
-        result = layout.send(client_server, *echo(b"x"), retries=100)
-        assert result.as_numpy("response")[1:].tolist() == [b"x"]
+    """Of eight requests at once it takes three: one that it works on, and two in its queue."""
+    call = echo(b"x", until=end)
+    with layout.connect(client_server, retries=0) as impatient, ThreadPoolExecutor(9) as threads:
+        sending = [threads.submit(impatient.send, *call) for _ in range(8)]
+        wait_for(lambda: sum(each.done() for each in sending) == 5)
+        sent_again = threads.submit(layout.send, client_server, *call, retries=100)
+        end.touch()
+        errors: list[Any] = [error for each in sending if (error := each.exception())]
+        assert sent_again.result().as_numpy("response")[1:].tolist() == [b"x"]
+    assert len(errors) == 5
+    for error in errors:
+        assert "Exceeds maximum queue size" in str(error)
+        assert error.status_name == "unavailable"
+        assert error.transient
 
 
 @each(LAYOUTS)
@@ -161,12 +150,15 @@ def test_a_server_that_comes_up_is_met(client_server: RunningServer, layout: Lay
     opener = threading.Timer(0.4, proxy.open)
     with contextlib.closing(proxy):
         with pytest.raises(RequestError) as caught:
-            layout.send(proxy, *CLASSES, retries=0)
+            layout.send(proxy, *PLAIN, retries=0)
         assert caught.value.status_name == "unavailable"
         assert caught.value.transient
         assert "Errno" not in str(caught.value)
         opener.start()
-        assert layout.send(proxy, *CLASSES, retries=100).as_numpy("class_ids").tolist() == BEST
+        assert (
+            layout.send(proxy, *PLAIN, retries=100).as_numpy("detection_indices").tolist()
+            == RESPONSE
+        )
         opener.join()
 
 
@@ -177,10 +169,10 @@ def test_a_broken_connection_is_replaced(client_server: RunningServer, layout: L
         layout.connect(proxy) as connection,
     ):
         for _ in range(2):
-            connection.send(*CLASSES)
+            connection.send(*PLAIN)
         assert proxy.connections == 1  # it is used again
         proxy.cut()
-        assert connection.send(*CLASSES).as_numpy("class_ids").tolist() == BEST
+        assert connection.send(*PLAIN).as_numpy("detection_indices").tolist() == RESPONSE
         assert proxy.connections == 2
 
 
@@ -212,7 +204,7 @@ def test_a_cancelled_task_cancels_its_request_alone(
 
     async def work(connection: Any) -> None:
         task = asyncio.create_task(connection.send(*echo(until=end), request_id=request_id))
-        other = asyncio.create_task(connection.send(*CLASSES))
+        other = asyncio.create_task(connection.send(*PLAIN))
         while not client_server.log_lines(f"echo: {request_id} begins"):
             await asyncio.sleep(0.01)
         if closes:
@@ -222,7 +214,7 @@ def test_a_cancelled_task_cancels_its_request_alone(
             await connection.close()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (await other).as_numpy("class_ids").tolist() == BEST
+        assert (await other).as_numpy("detection_indices").tolist() == RESPONSE
         assert closes or await connection.request("is_server_live")
 
     with layout.connect(client_server) as connection:

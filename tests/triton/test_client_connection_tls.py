@@ -8,14 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from endcap.client.errors import RequestError
-from endcap.client.options import Tls
+from endcap.client import ClientError, ConnectionOptions, Tls
 from tests.support.tcp_proxy import proxy_to
-from tests.triton import client_models
 from tests.triton.client_layouts import LAYOUTS, OVER_HTTP, Layout, each
+from tests.triton.client_models import make_file, sizes, write_detect
 from tests.triton.running_server import run_server
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"  # see make.sh there
@@ -27,7 +25,7 @@ CLIENT = {"certificate": FILES / "client.pem", "key": FILES / "client.key"}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Addresses that take clients with a certificate of the authority's, and no others."""
     repository = tmp_path_factory.mktemp("tls")
-    client_models.write_classes(repository)
+    write_detect(repository)
     options = (
         "--grpc-use-ssl-mutual=true",
         f"--grpc-server-cert={FILES / 'server.pem'}",
@@ -42,17 +40,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield SimpleNamespace(grpc=running.grpc, http=proxy.address)
 
 
-def request(layout: Layout, server: Any, scheme: str, tls: Tls | None) -> Any:
-    url = f"{scheme}://{layout.authority(server)}"
-    logits = {"logits": np.float32([[0, 1, 2, 3, 4]])}
-    result = layout.send(server, "classes", logits, url=url, tls=tls, retries=0)
-    return result.as_numpy("class_ids").tolist()
+def detect(layout: Layout, server: Any, scheme: str, tls: Tls | None) -> list[int]:
+    options = ConnectionOptions(tls=tls, retries=0)
+    with layout.client(server, scheme=scheme, options=options) as client:
+        return sizes(client.detect([make_file(3)]))
 
 
 @each(LAYOUTS)
 def test_both_sides_show_who_they_are(server: Any, layout: Layout) -> None:
     for scheme in (f"{layout.protocol}s", layout.protocol):
-        assert request(layout, server, scheme, Tls(ca=CA, **CLIENT)) == [[4, 3, 2]]
+        assert detect(layout, server, scheme, Tls(ca=CA, **CLIENT)) == [3]
 
 
 @each(LAYOUTS)
@@ -62,11 +59,10 @@ def test_both_sides_show_who_they_are(server: Any, layout: Layout) -> None:
     ids=["another authority", "no certificate", "the usual authorities", "nothing given"],
 )
 def test_strangers_are_not_spoken_with(server: Any, layout: Layout, tls: Tls | None) -> None:
-    with pytest.raises(RequestError) as caught:
-        request(layout, server, f"{layout.protocol}s", tls)
-    assert caught.value.status_name == "unavailable"
+    with pytest.raises(ClientError, match="no Triton server responds"):
+        detect(layout, server, f"{layout.protocol}s", tls)
 
 
 @each(OVER_HTTP)
 def test_https_accepts_any_certificate_without_verification(server: Any, layout: Layout) -> None:
-    assert request(layout, server, "https", Tls(verify=False, **CLIENT)) == [[4, 3, 2]]
+    assert detect(layout, server, "https", Tls(verify=False, **CLIENT)) == [3]

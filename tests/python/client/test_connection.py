@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import socket
+import socketserver
+import struct
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,8 +20,74 @@ import pytest
 
 from endcap.client import ClientError
 from endcap.client.errors import RequestError
-from tests.support.raw_responses import RawServer, always, raw_server, reset, whole
 from tests.triton.client_layouts import HTTP, LAYOUTS, OVER_GRPC, OVER_HTTP, Layout, each
+
+Responder = Callable[[socket.socket, int], Any]
+
+
+class RawServer(socketserver.ThreadingTCPServer):
+    """An HTTP server that calls `respond` with the connection and the number of each request."""
+
+    daemon_threads = True
+
+    def __init__(self, respond: Responder) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.address = f"127.0.0.1:{self.server_address[1]}"
+        self.respond = respond
+        self.connections = 0
+        self.heads: list[bytes] = []  # of the requests, in lower case
+
+    @property
+    def requests(self) -> int:
+        return len(self.heads)
+
+
+class _Handler(socketserver.BaseRequestHandler):
+    server: RawServer
+
+    def handle(self) -> None:
+        self.server.connections += 1
+        with contextlib.suppress(OSError):  # it is cut
+            while head := self._read():
+                self.server.heads.append(head)
+                self.server.respond(self.request, self.server.requests)
+
+    def _read(self) -> bytes:
+        """Return the head of a request, after its body was received; empty without a request."""
+        received = b""
+        while b"\r\n\r\n" not in received:
+            if not (part := self.request.recv(1 << 16)):
+                return b""
+            received += part
+        head, _, body = received.partition(b"\r\n\r\n")
+        length = re.search(rb"\r\ncontent-length: *(\d+)", head.lower())
+        left = int(length[1]) - len(body) if length else 0
+        while left > 0:
+            left -= len(self.request.recv(left))
+        return head.lower()
+
+
+@contextlib.contextmanager
+def raw_server(respond: Responder | bytes) -> Iterator[RawServer]:
+    """Runs a server; a response instead of a function is that to each request."""
+    always = respond if callable(respond) else lambda wire, _: wire.sendall(respond)
+    with RawServer(always) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def whole(body: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def reset(wire: socket.socket) -> None:
+    """End a connection so that its other side is told of a reset."""
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wire.close()
+
 
 PLAIN: Any = ("m", {"x": np.zeros(3, np.float32)}, ["y"])
 EMPTY = whole(b'{"id":"id","outputs":[]}')
@@ -57,7 +128,7 @@ def test_json_that_is_nested_without_end_is_an_error(
 ) -> None:
     nested = b'{"outputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     with (
-        raw_server(always(whole(nested, status=status))) as server,
+        raw_server(whole(nested, status)) as server,
         layout.connect(server) as connection,
         pytest.raises(RequestError) as caught,
     ):
@@ -111,7 +182,7 @@ def test_a_response_that_breaks_off_is_requested_again(
 def test_what_is_not_to_be_sent_twice_is_not(
     layout: Layout, status: str, options: dict[str, Any], requests: int
 ) -> None:
-    with raw_server(always(whole(b'{"error":"busy"}', status=status))) as server:
+    with raw_server(whole(b'{"error":"busy"}', status)) as server:
         with pytest.raises(RequestError, match="busy"):
             send(layout, server, **options)
         assert server.requests == requests
@@ -119,7 +190,7 @@ def test_what_is_not_to_be_sent_twice_is_not(
 
 @each(OVER_HTTP)
 def test_only_the_first_requests_wait_for_a_lost_server(layout: Layout) -> None:
-    busy = always(whole(b'{"error":"busy"}', status="503 Busy"))
+    busy = whole(b'{"error":"busy"}', "503 Busy")
     with raw_server(busy) as server, layout.connect(server, retries=1) as connection:
         for requests in (2, 3, 4):
             with pytest.raises(RequestError, match="busy"):
@@ -131,7 +202,7 @@ def test_only_the_first_requests_wait_for_a_lost_server(layout: Layout) -> None:
 def test_an_overloaded_server_gets_the_request_when_it_says(layout: Layout) -> None:
     def respond(wire: socket.socket, number: int) -> None:
         text = b'{"error":"unavailable: too much; retry after 700 ms"}'
-        wire.sendall(EMPTY if number > 1 else whole(text, status="503 Busy"))
+        wire.sendall(EMPTY if number > 1 else whole(text, "503 Busy"))
 
     with raw_server(respond) as server:
         begin = time.monotonic()
@@ -141,9 +212,9 @@ def test_an_overloaded_server_gets_the_request_when_it_says(layout: Layout) -> N
 
 @each(OVER_HTTP)
 def test_an_empty_body_has_its_length(layout: Layout) -> None:
-    with raw_server(always(whole(b""))) as server, layout.connect(server) as connection:
+    with raw_server(whole(b"")) as server, layout.connect(server) as connection:
         connection.request("unregister_system_shared_memory")
-        assert b"content-length: 0" in server.heads[0].lower()
+        assert b"content-length: 0" in server.heads[0]
 
 
 @each(OVER_GRPC)
@@ -158,7 +229,7 @@ def test_grpc_to_the_http_port_names_the_address_over_http(
     layout: Layout, content: bytes, message: str
 ) -> None:
     with (
-        raw_server(always(whole(content))) as server,
+        raw_server(whole(content)) as server,
         pytest.raises(ClientError, match=message),
         layout.client(server),
     ):

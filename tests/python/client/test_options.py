@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def test_options_that_are_refused(given: dict[str, Any], words: str) -> None:
         ConnectionOptions(**given)
 
 
+NOWHERE = SimpleNamespace(address="127.0.0.1:1")
 PAIR = {"certificate": FILES / "ca.pem", "key": FILES / "client.key"}
 
 
@@ -77,13 +79,13 @@ def test_tls_that_cannot_be_used_is_refused_before_a_request(
     layout: Layout, given: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
-        layout.connect(None, url=f"{layout.protocol}s://127.0.0.1:1", tls=Tls(**given))
+        layout.connect(NOWHERE, tls=Tls(**given))
 
 
 @each(OVER_GRPC)
 def test_grpc_always_verifies_the_servers_certificate(layout: Layout) -> None:
     with pytest.raises(InvalidArgumentError, match="gRPC always verifies"):
-        layout.connect(None, url="grpcs://127.0.0.1:1", tls=Tls(verify=False))
+        layout.connect(NOWHERE, tls=Tls(verify=False))
 
 
 @pytest.mark.parametrize(
