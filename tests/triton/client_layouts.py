@@ -12,6 +12,7 @@ import inspect
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,18 +32,22 @@ from endcap.client.options import parse_address
 from tests.triton.calls import make_inputs
 
 _END: Any = object()
+_starting = threading.Lock()
 
 
 @functools.cache
 def _start_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
+    loop.set_default_executor(ThreadPoolExecutor(16))  # several clients block in it at once
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop
 
 
 def run_in_loop(work: Any) -> Any:
     """Runs a coroutine of asyncio; its result."""
-    return asyncio.run_coroutine_threadsafe(work, _start_loop()).result()
+    with _starting:
+        loop = _start_loop()
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 class Blocking:

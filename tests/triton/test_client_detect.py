@@ -12,9 +12,10 @@ import pytest
 
 from endcap.client import ClientError, ConnectionOptions, ImageResult
 from endcap.errors import InvalidArgumentError, UnsupportedError
+from tests.support.responding_model import BATCH_LIMIT
 from tests.support.tcp_proxy import proxy_to
 from tests.triton.client_layouts import GRPC, HTTP, LAYOUTS, Layout, each
-from tests.triton.client_models import BATCH_LIMIT, make_file, sizes
+from tests.triton.client_models import make_file, sizes
 from tests.triton.running_server import RunningServer
 
 every_memory = pytest.mark.parametrize("memory", ["none", "system"])
@@ -62,7 +63,7 @@ def test_one_bad_image_does_not_touch_its_neighbours(
 ) -> None:
     good, none, large = make_file(5), tmp_path / "none.jpg", make_file(2000)
     images = [good, b"C", make_file(6), b"E", b"B", none, 7, large]
-    options = {"batch": 8, "shared_memory": memory, "region_bytes": 1500}
+    options = {"batch": BATCH_LIMIT, "shared_memory": memory, "region_bytes": 1500}
     with layout.client(client_server, **options) as client:
         results = client.detect(images)
         assert sizes(client.detect([make_file(9)])) == [9]
@@ -71,7 +72,7 @@ def test_one_bad_image_does_not_touch_its_neighbours(
         "ok" if memory == "none" else "invalid_argument",
     ]  # fmt: skip
     assert sizes([results[0], results[2]]) == [5, 6]
-    assert results[1].error == "it is no JPEG"
+    assert results[1].error == "image 0 is not a JPEG"
     if memory != "none":
         assert "region_bytes" in (results[-1].error or "")
 

@@ -45,11 +45,9 @@ print(*pool.names, flush=True)
 
 
 @contextlib.contextmanager
-def program(
-    text: str, server: Any, layout: Layout = HTTP
-) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
+def program(text: str, server: Any, layout: Layout = HTTP) -> Iterator[tuple[Any, set[str]]]:
     """Runs a program; yields it with the names of its regions."""
-    process = subprocess.Popen(
+    process: Any = subprocess.Popen(
         [
             *(sys.executable, "-c", BEGIN + text),
             *(layout.kind, layout.protocol, layout.authority(server)),
@@ -62,7 +60,6 @@ def program(
     )
     with process:
         try:
-            assert process.stdout is not None
             first = process.stdout.readline()
             assert first.startswith("endcap-"), first + process.stdout.read()
             yield process, set(first.split())
@@ -102,7 +99,6 @@ def test_regions_of_a_killed_program_go_with_the_next_pool(
 ) -> None:
     text = "print('sending', flush=True)\ninfer(pool, IMAGE, 'slow')"
     with program(text, pool_server, pools.layout) as (process, names):
-        assert process.stdout is not None
         process.stdout.readline()
         pools(regions=1).close()
         assert left(names, pools) == names  # it lives
@@ -123,7 +119,6 @@ def test_a_program_ends_although_the_server_hangs(pool_server: RunningServer) ->
         proxy_to(pool_server.http) as proxy,
         program(text, proxy) as (process, _),
     ):
-        assert process.stdout is not None
         process.stdout.readline()
         proxy.stall()
         begin = time.monotonic()
@@ -156,7 +151,6 @@ print("usable", flush=True)
 sys.stdin.read()
 """
     with program(text, pool_server) as (process, names):
-        assert process.stdout is not None
         assert process.stdout.readline() == "usable\n"
         assert left(names, pools) == names
         assert process.communicate(timeout=30)[0] == ""

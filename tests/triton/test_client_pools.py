@@ -30,35 +30,22 @@ from tests.triton.shared_memory_models import (
     own_files,
 )
 
-every_layout = pytest.mark.parametrize("pools", LAYOUTS, ids=str, indirect=True)
 
-
-@every_layout
-def test_regions_are_registered_once_and_shared(pools: Pools) -> None:
+@pytest.mark.parametrize("pools", LAYOUTS, ids=str, indirect=True)
+def test_regions_are_registered_and_shared(pools: Pools) -> None:
+    """Once, and again after a program that unregisters all regions first, as examples do."""
     pool = pools(regions=2)
     names = pool.names
-    assert pools.registered() == {*names}
-    images = [IMAGE, OTHER] * 20
-    with ThreadPoolExecutor(8) as threads:
-        for image, response in zip(
-            images, threads.map(lambda i: infer(pool, i), images), strict=True
-        ):
-            np.testing.assert_array_equal(response, expected(image))
-    assert pool.names == names == sorted(pools.registered())
-
-
-@every_layout
-def test_a_pool_registers_again_what_the_server_does_not_know(pools: Pools) -> None:
-    """As after examples of other clients, which unregister all regions first."""
-    pool = pools(regions=3)
-    names = pool.names
-    with pools.layout.connect(pools.server) as connection:
-        for name in names:
-            connection.request("unregister_system_shared_memory", name=name)
-    with ThreadPoolExecutor(6) as threads:
-        for response in threads.map(lambda i: infer(pool, i), [IMAGE] * 6):
-            np.testing.assert_array_equal(response, expected(IMAGE))
-    assert pool.names == names == sorted(pools.registered())
+    for _ in range(2):
+        images = [IMAGE, OTHER] * 20
+        with ThreadPoolExecutor(8) as threads:
+            responses = threads.map(lambda image: infer(pool, image), images)
+            for image, response in zip(images, responses, strict=True):
+                np.testing.assert_array_equal(response, expected(image))
+        assert pool.names == names == sorted(pools.registered())
+        with pools.layout.connect(pools.server) as connection:
+            for name in names:
+                connection.request("unregister_system_shared_memory", name=name)
 
 
 def test_views_never_change_and_their_regions_are_lent_again_without_them(pools: Pools) -> None:
@@ -103,6 +90,11 @@ def test_a_region_without_a_response_is_not_lent_again(pools: Pools) -> None:
     pool.close()
     assert name not in pools.registered()
     assert name not in own_files()
+
+
+def with_deadline(pool: Any, timeout_s: float) -> None:
+    with pool.acquire(timeout_s=timeout_s) as lease:
+        pool.infer(lease, *call(lease, IMAGE, "slow"), timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize("pools", OVER_HTTP, ids=str, indirect=True)
@@ -235,8 +227,3 @@ def test_a_pool_keeps_to_its_deadlines_while_the_server_hangs(
     with Pools(layout, pool_server) as pools:
         pools().close()  # it unregisters what the server that hung could not
         assert pools.registered() == set()
-
-
-def with_deadline(pool: Any, timeout_s: float) -> None:
-    with pool.acquire(timeout_s=timeout_s) as lease:
-        pool.infer(lease, *call(lease, IMAGE, "slow"), timeout_s=timeout_s)

@@ -68,9 +68,14 @@ def test_results_do_not_wait_for_the_next_image(
         yield make_file(3)
         assert came.wait(20), "the first result waits for the second image"
         yield make_file(4)
+        came.clear()
 
     with layout.client(client_server) as client:
         assert sizes(client.detect(images(), on_result=lambda _: came.set())) == [3, 4]
+        if layout.protocol == "grpc":
+            for size, result in zip((3, 4), client.detect_stream(images()), strict=True):
+                came.set()
+                assert sizes([result]) == [size]
 
 
 def test_one_request_runs_in_the_thread_of_its_caller(client_server: RunningServer) -> None:

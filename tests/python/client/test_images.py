@@ -44,7 +44,8 @@ def test_pixels_become_jpeg_without_subsampling() -> None:
 
 def test_the_order_of_channels_is_the_callers() -> None:
     bgr = np.ascontiguousarray(PHOTO[..., ::-1])
-    assert ImageReader(color="bgr").read(bgr) == ImageReader().read(PHOTO)
+    for pixels, given in ((PHOTO, bgr), (PHOTO[..., 1], PHOTO[..., 1])):
+        assert ImageReader(color="bgr").read(given) == ImageReader().read(pixels)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK"])

@@ -26,6 +26,7 @@ from endcap.client.regions import (
     remove_abandoned,
 )
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
+from tests.triton.shared_memory_models import own_files
 
 BYTES = 1 << 16
 
@@ -262,13 +263,10 @@ def test_what_no_pool_of_this_user_made_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1 << 50, 1 << 70])
 def test_a_full_dev_shm_is_an_error_and_leaves_no_file(size: int) -> None:
-    def own() -> set[str]:
-        return {name for name in os.listdir(FOLDER) if f"-{os.getpid()}-" in name}
-
-    before = own()
+    before = own_files()
     with pytest.raises(OutOfMemoryError, match=r"/dev/shm has no room for \d+ bytes"):
         Region(size)
-    assert own() == before
+    assert own_files() == before
 
 
 def test_descriptors_and_mappings_go_with_the_region() -> None:
