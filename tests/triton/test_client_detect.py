@@ -52,8 +52,8 @@ def test_callers_share_a_client(client_server: RunningServer, layout: Layout, me
     ):
         responses = threads.map(lambda own: sizes(client.detect(map(make_file, own))), requested)
         assert list(responses) == requested
-        if memory == "none" and layout.protocol == "grpc":
-            assert proxy.connections == 1
+        if memory == "none":  # over HTTP each thread or request in flight has one
+            assert 1 <= proxy.connections <= (1 if layout.protocol == "grpc" else 8 + 4 + 1)
 
 
 @each(LAYOUTS)

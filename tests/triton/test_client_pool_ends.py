@@ -72,23 +72,22 @@ def left(names: set[str], pools: Pools) -> set[str]:
     return names & ({path.name for path in FOLDER.iterdir()} | pools.registered())
 
 
-ENDS = {
-    "plain end": ("", 0),
-    "sys.exit": ("sys.exit(3)", 3),
-    "exception": ("with pool.acquire() as lease:\n    raise KeyError('mine')", 1),
-    "daemon thread": (
-        "threading.Thread(target=infer, args=(pool, IMAGE, 'slow'), daemon=True).start()\n"
-        "time.sleep(0.2)",
-        0,
-    ),
-}
+IN_A_THREAD = "threading.Thread(target=infer, args=(pool, IMAGE, 'slow'), daemon=True).start()"
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("with pool.acquire() as lease:\n    raise KeyError('mine')", 1),
+        (f"{IN_A_THREAD}\ntime.sleep(0.2)", 0),
+    ],
+    ids=["plain end", "sys.exit", "exception", "daemon thread"],
+)
 def test_the_end_of_a_program_leaves_nothing(
-    end: str, pools: Pools, pool_server: RunningServer
+    text: str, status: int, pools: Pools, pool_server: RunningServer
 ) -> None:
-    text, status = ENDS[end]
     with program(text, pool_server, pools.layout) as (process, names):
         assert (process.wait(30), left(names, pools)) == (status, set())
 
@@ -115,10 +114,7 @@ def test_regions_of_a_killed_program_go_with_the_next_pool(
 
 def test_a_program_ends_although_the_server_hangs(pool_server: RunningServer) -> None:
     text = "more = [pools(regions=4) for _ in range(3)]\nprint()\nsys.stdin.readline()"
-    with (
-        proxy_to(pool_server.http) as proxy,
-        program(text, proxy) as (process, _),
-    ):
+    with proxy_to(pool_server.http) as proxy, program(text, proxy) as (process, _):
         process.stdout.readline()
         proxy.stall()
         begin = time.monotonic()

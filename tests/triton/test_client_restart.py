@@ -16,13 +16,7 @@ from tests.triton import client_models
 from tests.triton.client_layouts import LAYOUTS, Layout
 from tests.triton.running_server import run_server, wait_for
 
-OPTIONS = (
-    "--disable-auto-complete-config",
-    "--model-control-mode=explicit",
-    "--load-model=detect",
-    "--allow-metrics=false",
-)
-SHARED: dict[str, Any] = {"shared_memory": "system", "region_bytes": 1 << 16}
+OPTION = "--disable-auto-complete-config"
 
 
 @pytest.mark.slow
@@ -44,16 +38,17 @@ def test_a_folder_of_images_outlasts_a_restart(tmp_path: Path) -> None:
         goals = [len(each) + count for each in reported]
         wait_for(lambda: all(len(n) > goal for n, goal in zip(reported, goals, strict=True)))
 
-    runs = [(layout, options) for layout in LAYOUTS for options in ({}, SHARED)]
+    shared = {"shared_memory": "system", "region_bytes": 1 << 16}
+    runs = [(layout, options) for layout in LAYOUTS for options in ({}, shared)]
     reported: list[list[ImageResult]] = [[] for _ in runs]
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(runs)) as threads:
         first = stack.enter_context(contextlib.ExitStack())
-        server = first.enter_context(run_server(tmp_path, *OPTIONS))
+        server = first.enter_context(run_server(tmp_path, OPTION))
         futures = [threads.submit(detect, *run, r) for run, r in zip(runs, reported, strict=True)]
         try:
             wait_for_more(10)
             first.close()
-            stack.enter_context(run_server(tmp_path, *OPTIONS, ports=server.ports))
+            stack.enter_context(run_server(tmp_path, OPTION, ports=server.ports))
             wait_for_more(20)
         finally:
             is_finished = True

@@ -38,25 +38,34 @@ def test_valid_options_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("make", "given", "words"),
     [
-        ({"timeout_s": 0}, "timeout is 0 s: give more than 0 and at most 86400"),
-        ({"timeout_s": float("nan")}, "timeout is nan s"),
-        ({"timeout_s": float("inf")}, "timeout is inf s"),
-        ({"retries": -1}, "retries is -1: give a number from 0 to 100"),
-        ({"retries": 101}, "retries is 101"),
-        ({"compression": "zip"}, "compression 'zip' is unknown; use gzip, deflate or None"),
-        ({"headers": {"a b": "c"}}, "header 'a b': 'c' cannot be sent"),
-        ({"headers": {"": "c"}}, "header '': 'c' cannot be sent"),
-        ({"headers": {"a!b": "c"}}, "header 'a!b': 'c' cannot be sent"),
-        ({"headers": {"a": "b\tc"}}, "a value of printable ASCII"),
-        ({"headers": {"a": "b\r\nc: d"}}, "cannot be sent; give a name of letters"),
-        ({"headers": {"a": "naïve"}}, "a value of printable ASCII"),
+        (ConnectionOptions, {"timeout_s": 0}, "timeout is 0 s: give more than 0 and at most 86400"),
+        (ConnectionOptions, {"timeout_s": float("nan")}, "timeout is nan s"),
+        (ConnectionOptions, {"timeout_s": float("inf")}, "timeout is inf s"),
+        (ConnectionOptions, {"retries": -1}, "retries is -1: give a number from 0 to 100"),
+        (ConnectionOptions, {"retries": 101}, "retries is 101"),
+        (ConnectionOptions, {"compression": "zip"}, "'zip' is unknown; use gzip, deflate or None"),
+        (ConnectionOptions, {"headers": {"a b": "c"}}, "header 'a b': 'c' cannot be sent"),
+        (ConnectionOptions, {"headers": {"": "c"}}, "header '': 'c' cannot be sent"),
+        (ConnectionOptions, {"headers": {"a!b": "c"}}, "header 'a!b': 'c' cannot be sent"),
+        (ConnectionOptions, {"headers": {"a": "b\tc"}}, "a value of printable ASCII"),
+        (ConnectionOptions, {"headers": {"a": "b\r\nc: d"}}, "cannot be sent; give a name of"),
+        (ConnectionOptions, {"headers": {"a": "naïve"}}, "a value of printable ASCII"),
+        (Tls, {"certificate": "client.pem"}, "a certificate without its key; give both"),
+        (Tls, {"key": "client.key"}, "a key without its certificate; give both"),
+        (DetectionClient, {"concurrency": 0}, "concurrency 0 is below 1"),
+        (DetectionClient, {"timeout_s": -1}, "timeout is -1 s: give more than 0"),
+        (DetectionClient, {"shared_memory": "disk"}, "unknown; use none or system or cuda"),
+        (DetectionClient, {"request_id": "x" * 65}, "request_id 'xxx.* cannot be sent; give at"),
+        (DetectionClient, {"jpeg_quality": 0}, "jpeg_quality 0 is not from 1 to 100"),
+        (DetectionClient, {"color": "hsv"}, "color 'hsv' is unknown; use rgb or bgr"),
     ],
 )
-def test_options_that_are_refused(given: dict[str, Any], words: str) -> None:
+def test_options_that_are_refused(make: Any, given: dict[str, Any], words: str) -> None:
+    """Those of a client before it connects, which would fail here."""
     with pytest.raises(InvalidArgumentError, match=words):
-        ConnectionOptions(**given)
+        make(**given)
 
 
 NOWHERE = SimpleNamespace(address="127.0.0.1:1")
@@ -66,8 +75,6 @@ PAIR = {"certificate": FILES / "ca.pem", "key": FILES / "client.key"}
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"certificate": FILES / "client.pem"}, "a certificate without its key; give both"),
-        ({"key": FILES / "client.key"}, "a key without its certificate; give both"),
         ({"ca": FILES / "absent.pem"}, "TLS cannot use"),
         ({"ca": FILES}, "TLS cannot use"),
         ({"ca": FILES / "make.sh"}, "give PEM files, and the key that belongs to the certificate"),
@@ -130,25 +137,6 @@ def test_addresses(url: str, protocol: Any, expected: str) -> None:
 def test_invalid_addresses(url: str, protocol: Any, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         parse_address(url, protocol)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"concurrency": 0}, "concurrency 0 is below 1"),
-        ({"timeout_s": -1}, "timeout is -1 s: give more than 0"),
-        ({"shared_memory": "disk"}, "shared_memory 'disk' is unknown; use none or system or cuda"),
-        ({"request_id": "x" * 65}, "request_id 'xxx.* cannot be sent; give at most 64"),
-        ({"jpeg_quality": 0}, "jpeg_quality 0 is not from 1 to 100"),
-        ({"color": "hsv"}, "color 'hsv' is unknown; use rgb or bgr"),
-    ],
-)
-def test_arguments_of_clients_that_are_refused_before_anything_is_sent(
-    given: dict[str, Any], words: str
-) -> None:
-    for make in (DetectionClient, ClientArguments):
-        with pytest.raises(InvalidArgumentError, match=words):
-            make(**given)
 
 
 def test_client_errors_are_endcap_errors_and_connection_errors() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import subprocess
@@ -16,15 +15,9 @@ import numpy as np
 import pytest
 import tritonclient.http as tritonclient
 
+from endcap.client import regions
 from endcap.client.errors import RequestError
-from endcap.client.regions import (
-    FOLDER,
-    Lease,
-    Region,
-    is_abandoned,
-    make_name,
-    remove_abandoned,
-)
+from endcap.client.regions import FOLDER, Lease, Region, is_abandoned, make_name, remove_abandoned
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 from tests.triton.shared_memory_models import own_files
 
@@ -226,36 +219,34 @@ def abandoned_name(**changes: str) -> str:
     return "-".join(["endcap", *{**dict(parts), "start": "1", **changes}.values()])
 
 
-OTHERS = [
-    abandoned_name(user=str(os.geteuid() + 1)),
-    abandoned_name(space="1"),  # another container's process
-    abandoned_name(n="1x"),
-    abandoned_name(n="1-1"),
-    "endcap-abcd1234-triton_python_backend_shm_region_1",  # of a server's Python models
-    "psm_1a2b3c",
-]
-
-
-def test_what_no_pool_of_this_user_made_is_left(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as stack:
-        files = [FOLDER / name for name in OTHERS]
-        if os.geteuid() == 0:
-            files.append(FOLDER / abandoned_name())
-        for file in files:
-            file.write_bytes(b"theirs")
-            stack.callback(file.unlink)
-        if os.geteuid() == 0:
-            os.chown(files[-1], 65534, 65534)
-        target, link, folder = tmp_path / "a", FOLDER / abandoned_name(), FOLDER / abandoned_name()
-        target.write_bytes(b"theirs")
-        link.symlink_to(target)
-        stack.callback(link.unlink)
-        folder.mkdir()
-        stack.callback(folder.rmdir)
-        remove_abandoned()
-        assert all(file.read_bytes() == b"theirs" for file in [*files, link])
-        assert link.is_symlink()
-        assert folder.is_dir()
+def test_what_no_pool_of_this_user_made_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "FOLDER", tmp_path)
+    files = {
+        tmp_path / name: b"theirs"
+        for name in (
+            abandoned_name(user=str(os.geteuid() + 1)),
+            abandoned_name(space="1"),  # another container's process
+            abandoned_name(n="1x"),
+            abandoned_name(n="1-1"),
+            "endcap-abcd1234-triton_python_backend_shm_region_1",  # of a server's Python models
+            "psm_1a2b3c",
+        )
+    }
+    if os.geteuid() == 0:
+        files[tmp_path / abandoned_name()] = b"another user's"
+    for file, content in files.items():
+        file.write_bytes(content)
+        if content != b"theirs":
+            os.chown(file, 65534, 65534)
+    link, folder, ours = (tmp_path / abandoned_name() for _ in range(3))
+    link.symlink_to(tmp_path / "psm_1a2b3c")
+    folder.mkdir()
+    ours.write_bytes(b"")
+    remove_abandoned()
+    assert {file: file.read_bytes() for file in files} == files
+    assert (link.is_symlink(), folder.is_dir(), ours.exists()) == (True, True, False)
 
 
 # --- room -------------------------------------------------------------------------------------
