@@ -146,14 +146,14 @@ class Layout:
         return f"{scheme or self.protocol}://{self.authority(server)}"
 
     def client(self, server: Any, *, scheme: str | None = None, **options: Any) -> Any:
-        """A client, which is connected at the begin of its `with` block at the latest."""
+        """A client, which is connected when its `with` block begins, if not before."""
         url = self.url(server, scheme)
         if self.is_async:
             return Blocking(AsyncDetectionClient(url, **options), run_in_loop)
         return DetectionClient(url, **options)
 
     def pool(self, server: Any, **options: Any) -> Any:
-        """A pool, which is opened at the begin of its `with` block at the latest."""
+        """A pool, which is opened when its `with` block begins, if not before."""
         if self.is_async:
             return Blocking(AsyncSharedMemoryPool(self.url(server), **options), run_in_loop)
         return SharedMemoryPool(self.url(server), **options)

@@ -59,7 +59,7 @@ class TritonPythonModel:
 
 
 def make_file(size: int) -> bytes:
-    """An image of so many bytes, for which the models return two rows."""
+    """An image of `size` bytes, for which the models return two rows."""
     return b"\xff" * size
 
 

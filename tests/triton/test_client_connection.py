@@ -6,22 +6,25 @@ import asyncio
 import contextlib
 import json
 import os
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from endcap.client.errors import RequestError
-from endcap.client.options import Keepalive
+from endcap.client import ClientError, ConnectionOptions, Keepalive, RequestError, Tls
+from endcap.client.concurrency import run
 from tests.support.tcp_proxy import TcpProxy, proxy_to
 from tests.triton.calls import strings
-from tests.triton.client_layouts import GRPC, LAYOUTS, Layout, each, run_in_loop
-from tests.triton.running_server import RunningServer, wait_for
+from tests.triton.client_layouts import GRPC, LAYOUTS, OVER_HTTP, Layout, each, run_in_loop
+from tests.triton.client_models import make_file, sizes, write_detect
+from tests.triton.running_server import RunningServer, run_server, wait_for
 
 PLAIN: Any = ("detect", {"encoded": strings([b"\xff" * 5])}, ["detection_indices"])
 RESPONSE = [[5, 2, -1]]
@@ -222,12 +225,8 @@ def test_nothing_is_left_of_connections_and_their_threads(
             await connection.request("is_server_live")
 
     def connect() -> None:
-        connection = layout.connect(client_server)
-        if layout.is_async:
-            asyncio.run(request(connection.inner))
-        else:
-            with connection:
-                connection.request("is_server_live")
+        work = request(layout.connect(client_server).inner)
+        asyncio.run(work) if layout.is_async else run(work)
 
     def count(times: int) -> int:
         for _ in range(times):
@@ -239,3 +238,59 @@ def test_nothing_is_left_of_connections_and_their_threads(
     before, threads = count(5), threading.active_count()
     assert wait_for(lambda: count(50) <= before + 2)
     assert threading.active_count() <= threads + 2
+
+
+# --- TLS: the server's own over gRPC, and that of a proxy before it over HTTP ---------------------
+
+FILES = Path(__file__).resolve().parents[1] / "data" / "tls"  # see make.sh there
+CA, STRANGER = FILES / "ca.pem", FILES / "stranger.pem"
+CLIENT = {"certificate": FILES / "client.pem", "key": FILES / "client.key"}
+
+
+@pytest.fixture(scope="module")
+def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Addresses that take clients with a certificate of the authority's, and no others."""
+    repository = tmp_path_factory.mktemp("tls")
+    write_detect(repository)
+    options = (
+        "--grpc-use-ssl-mutual=true",
+        f"--grpc-server-cert={FILES / 'server.pem'}",
+        f"--grpc-server-key={FILES / 'server.key'}",
+        f"--grpc-root-cert={CA}",
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(FILES / "server.pem", FILES / "server.key")
+    context.load_verify_locations(CA)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with run_server(repository, *options) as running, proxy_to(running.http, tls=context) as proxy:
+        yield SimpleNamespace(grpc=running.grpc, http=proxy.address)
+
+
+def detect(layout: Layout, server: Any, scheme: str, tls: Tls | None) -> list[int]:
+    options = ConnectionOptions(tls=tls, retries=0)
+    with layout.client(server, scheme=scheme, options=options) as client:
+        return sizes(client.detect([make_file(3)]))
+
+
+@each(LAYOUTS)
+def test_both_sides_show_who_they_are(tls_server: Any, layout: Layout) -> None:
+    for scheme in (f"{layout.protocol}s", layout.protocol):
+        assert detect(layout, tls_server, scheme, Tls(ca=CA, **CLIENT)) == [3]
+
+
+@each(LAYOUTS)
+@pytest.mark.parametrize(
+    "tls",
+    [Tls(ca=STRANGER, **CLIENT), Tls(ca=CA), Tls(**CLIENT), None],
+    ids=["another authority", "no certificate", "the usual authorities", "nothing given"],
+)
+def test_strangers_are_not_spoken_with(tls_server: Any, layout: Layout, tls: Tls | None) -> None:
+    with pytest.raises(ClientError, match="no Triton server responds"):
+        detect(layout, tls_server, f"{layout.protocol}s", tls)
+
+
+@each(OVER_HTTP)
+def test_https_accepts_any_certificate_without_verification(
+    tls_server: Any, layout: Layout
+) -> None:
+    assert detect(layout, tls_server, "https", Tls(verify=False, **CLIENT)) == [3]

@@ -34,7 +34,7 @@ def test_a_folder_of_images_outlasts_a_restart(tmp_path: Path) -> None:
             return client.detect(images(), on_result=reported.append)
 
     def wait_for_more(count: int) -> None:
-        """Waits until each client has so many more responses."""
+        """Waits until each client has `count` more responses."""
         goals = [len(each) + count for each in reported]
         wait_for(lambda: all(len(n) > goal for n, goal in zip(reported, goals, strict=True)))
 

@@ -28,10 +28,6 @@ CLASSES = ImageResult("d.jpg", "ok", classes=[ClassScore(1, 0.75, "cat")], task=
 RESULTS = Results([FOUND, EMPTY, FAILED, CLASSES])
 
 
-def with_detection(detection: Detection) -> ImageResult:
-    return ImageResult("a", "ok", ImageDetections.from_list([detection]))
-
-
 def test_every_image_has_a_flat_row() -> None:
     first, second, empty, failed, classes = rows = RESULTS.to_rows()
     assert [row["image"] for row in rows] == ["a.jpg", "a.jpg", "b.jpg", "c.jpg", "d.jpg"]
@@ -50,12 +46,11 @@ def test_every_image_has_a_flat_row() -> None:
 
 
 def test_rows_of_rotated_boxes_and_cascades_have_more() -> None:
-    (row,) = with_detection(replace(RING, angle=0.25)).to_rows()
-    assert row["angle"] == 0.25
     best = ClassScore(2, 0.9, "red")
-    (row,) = with_detection(replace(RING, classification=best)).to_rows()
-    names = ("classification_id", "classification_label", "classification_score")
-    assert [row[name] for name in names] == [2, "red", 0.9]
+    found = ImageDetections.from_list([replace(RING, angle=0.25, classification=best)])
+    (row,) = ImageResult("a", "ok", found).to_rows()
+    names = ("classification_id", "classification_label", "classification_score", "angle")
+    assert [row[name] for name in names] == [2, "red", 0.9, 0.25]
 
 
 def test_results_of_a_low_score_are_left_out() -> None:
