@@ -34,7 +34,6 @@ CONFIGURE = $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable
   -Ccmake.define.CMAKE_UNITY_BUILD=$(UNITY) -Ccmake.define.ENDCAP_BUILD_TESTS=ON \
   -Ccmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) -Ccmake.define.ENDCAP_CUDA_ARCHITECTURES=75-virtual
 CONFIGURED := $(BUILD)/.configured-$(WERROR)-$(UNITY)
-# Ninja prints finished steps, all steps, minutes and seconds since the start.
 COMPILE = NINJA_STATUS="[%f of %t, %w] " cmake --build $(BUILD) --parallel $(JOBS)
 INSTALL = cmake --install $(BUILD) --prefix \
   "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" --component
@@ -58,7 +57,7 @@ $(VENV)/.built $(VENV)/.demo demo-compiled $(CONFIGURED) lint sanitize races san
   test-fuzz fuzz: export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: help build demo test test-all test-cpp test-python test-triton test-slow test-arm64 test-fuzz test-peers evaluate \
-        bench bench-server bench-gpu lint lint-fast sanitize sanitize-server races fuzz \
+        bench bench-server bench-gpu kernel-report lint lint-fast sanitize sanitize-server races fuzz \
         format docs wheel wheels gpu-machine clean demo-compiled FORCE
 
 help:
@@ -123,6 +122,9 @@ bench-gpu: $(BENCH)/.endcap ## the GPU code next to its peers
 	-$(MAKE) --no-print-directory $(BENCH)/.libraries
 	$(BENCH_BIN)/python -m benchmarks.gpu $(BENCH_OPTIONS)
 
+kernel-report: $(VENV)/.deps ## the kernels' instructions, barriers and loads, counted without a GPU
+	$(BIN)/pip install --quiet --group kernel-report
+	$(BIN)/python scripts/kernel_report.py
 lint: lint-fast .clang-tidy ## what lint-fast does, and clang-tidy
 	cmake -S . -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DENDCAP_BUILD_PYTHON=OFF >/dev/null
 	$(BIN)/python $(BIN)/run-clang-tidy.py -quiet -j $(JOBS) -clang-tidy-binary $(BIN)/clang-tidy \
@@ -170,7 +172,6 @@ $(CONFIGURED): $(VENV)/.deps Makefile
 	  "remove .venv, and run make build PYTHON=python3.12" >&2; exit 2; }
 	$(CONFIGURE)
 	rm -f $(BUILD)/.configured* && touch $@
-# One call of pip, so that no package is downloaded twice.
 $(VENV)/.server: $(CONFIGURED)
 	$(BIN)/pip install --quiet 'endcap[server,video,web,evaluate,init,env]' --group test-server --group test-opencv
 	touch $@
