@@ -21,7 +21,10 @@ struct KeyChunk {
   static constexpr int kBucketBits = std::bit_width(kSize);
 
   uint64_t keys[kSize];  // ascending
-  uint32_t buckets[kBuckets];
+  union {                // the sort's, and the buckets of all else
+    uint64_t runs[kSize];
+    uint32_t buckets[kBuckets];
+  };
   uint32_t warp_sums[32];
   uint32_t size;
 };
@@ -81,35 +84,55 @@ __device__ uint64_t FindChunkEnd(const uint64_t* keys, uint32_t count, uint64_t 
   }
 }
 
-// Bitonic sort of chunk.keys[0, size), filled up with keys that come last.
+// Sorts the keys of a warp's lanes, bitonically. All lanes come.
+__device__ inline uint64_t SortInWarp(uint64_t key) {
+  const uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+  for (uint32_t run = 2; run <= 32; run *= 2) {
+#pragma unroll
+    for (uint32_t step = run / 2; step > 0; step /= 2) {
+      const uint64_t other = __shfl_xor_sync(0xFFFFFFFFU, key, static_cast<int>(step));
+      const bool takes_lower = ((lane & step) == 0) == ((lane & run) == 0);
+      if ((other < key) == takes_lower) key = other;
+    }
+  }
+  return key;
+}
+
+// How many of 32 ascending keys are below `key`.
+__device__ inline uint32_t CountBelow(const uint64_t* keys, uint64_t key) {
+  uint32_t below = 0;
+#pragma unroll
+  for (uint32_t step = 16; step > 0; step /= 2) {
+    if (keys[step - 1] >= key) continue;
+    keys += step;
+    below += step;
+  }
+  return below + (*keys < key ? 1 : 0);
+}
+
+// Sorts chunk.keys[0, size): each warp a run of 32, then the place of a key is the number of lower
+// ones in all runs. These are filled up with keys that come last, to whole groups of four runs.
 template <uint32_t kSize>
 __device__ void SortChunk(KeyChunk<kSize>& chunk, uint32_t size) {
+  constexpr uint32_t kFourRuns = 4 * 32;
+  static_assert(kSize % kFourRuns == 0);
   const uint32_t t = threadIdx.x;
-  uint32_t padded = 1;
-  while (padded < size) padded *= 2;
-  if (t >= size && t < padded) chunk.keys[t] = ~uint64_t{0};
-  bool in_warp = false;  // what is compared next was last written by the same warp
-  for (uint32_t run = 2; run <= padded; run *= 2) {
-    for (uint32_t step = run / 2; step > 0; step /= 2) {
-      // The pairs of a warp's threads are 64 neighbouring keys as long as they are not further
-      // apart.
-      const bool stays_in_warp = step <= 32;
-      if (in_warp && stays_in_warp) {
-        __syncwarp();
-      } else {
-        __syncthreads();
-      }
-      in_warp = stays_in_warp;
-      const uint32_t i = 2 * t - (t & (step - 1));
-      if (i + step >= padded) continue;
-      const uint64_t a = chunk.keys[i];
-      const uint64_t b = chunk.keys[i + step];
-      const bool ascends = (i & run) == 0;
-      if ((a > b) == ascends) {
-        chunk.keys[i] = b;
-        chunk.keys[i + step] = a;
+  uint64_t key = t < size ? chunk.keys[t] : ~uint64_t{0};
+  if (t / kFourRuns * kFourRuns < size) {
+    key = SortInWarp(key);
+    chunk.runs[t] = key;
+  }
+  __syncthreads();
+  if (t < size) {
+    uint32_t place = 0;
+    for (uint32_t first = 0; first < size; first += kFourRuns) {
+#pragma unroll
+      for (uint32_t run = 0; run < kFourRuns; run += 32) {
+        place += CountBelow(chunk.runs + first + run, key);
       }
     }
+    chunk.keys[place] = key;
   }
   __syncthreads();
 }
