@@ -32,6 +32,18 @@ __device__ inline bool Suppresses(const NmsBox& kept, const NmsBox& candidate, f
   return IouExceeds(a, kept.area, b, candidate.area, limit);
 }
 
+// The lanes whose `other_class` is the lane's class, for a lane that is alive. All lanes come.
+__device__ inline uint32_t FindSameClass(bool alive, int32_t class_id, int32_t other_class) {
+  uint32_t same = 0;
+  for (uint32_t left = __ballot_sync(0xFFFFFFFFU, alive); left != 0;) {
+    const int32_t one = __shfl_sync(0xFFFFFFFFU, class_id, __ffs(static_cast<int>(left)) - 1);
+    const uint32_t others = __ballot_sync(0xFFFFFFFFU, other_class == one);
+    if (class_id == one) same = others;
+    left &= ~__ballot_sync(0xFFFFFFFFU, class_id == one);
+  }
+  return same;
+}
+
 // Returns which of a group's 32 candidates, best first, are kept; the same for all lanes of the
 // warp, all of which must call it. alive: the candidates that no kept box of an earlier group
 // suppresses. suppressors, of the lane's candidate: the earlier candidates of the group that

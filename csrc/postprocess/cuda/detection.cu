@@ -17,8 +17,7 @@ struct ChunkBoxes {
   float4 xyxy[kChunk];
   float areas[kChunk];
   int32_t classes[kChunk];
-  uint32_t alive[32];        // a bit for each candidate
-  uint32_t suppressors[32];  // of the group in hand, see ResolveGroup
+  uint32_t kept[32];  // a bit for each candidate of a group of 32
 
   __device__ NmsBox At(uint32_t i) const { return {xyxy[i], areas[i], classes[i]}; }
   __device__ void Set(uint32_t i, const NmsBox& box) {
@@ -28,15 +27,34 @@ struct ChunkBoxes {
   }
 };
 
-// Which of the group's candidates suppress the thread's warp's one, candidate number `warp`.
-__device__ uint32_t FindSuppressors(const ChunkBoxes& boxes, uint32_t group, float limit) {
+// Whether the lane's box is alive and none of 32 others suppresses it that are in `others`.
+// box_at(i): the one of bit i. All lanes come.
+template <typename BoxAt>
+__device__ bool Survives(bool alive, const NmsBox& box, uint32_t others, float limit,
+                         const BoxAt& box_at) {
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t warp = threadIdx.x / 32;
-  const uint32_t alive = boxes.alive[group];
-  const bool both = lane < warp && (alive >> lane & 1U) != 0 && (alive >> warp & 1U) != 0;
-  const bool hit =
-      both && Suppresses(boxes.At(32 * group + lane), boxes.At(32 * group + warp), limit);
-  return __ballot_sync(0xFFFFFFFFU, hit);
+  const int32_t other_class = (others >> lane & 1U) != 0 ? box_at(lane).class_id : 0;
+  uint32_t rest = others & FindSameClass(alive, box.class_id, other_class);
+  for (; rest != 0 && alive; rest &= rest - 1) {
+    alive = !Suppresses(box_at(__ffs(static_cast<int>(rest)) - 1U), box, limit);
+  }
+  return alive;
+}
+
+__device__ NmsBox MakeBox(const DetectionBatch& batch, const Candidate& candidate) {
+  const BoxXyxy& box = candidate.box;
+  return MakeNmsBox(make_float4(box.x1, box.y1, box.x2, box.y2),
+                    batch.class_agnostic != 0 ? 0 : candidate.class_id);
+}
+
+// Writes a row, and keeps its box where later chunks, keypoints or masks need it. By one thread.
+__device__ void WriteRow(const DetectionBatch& batch, uint32_t image, uint32_t row,
+                         const Candidate& candidate) {
+  WriteRow(batch.images[image], row, candidate);
+  if (batch.kept_capacity == 0) return;
+  const size_t kept = size_t{image} * batch.kept_capacity + row;
+  static_cast<NmsBox*>(batch.kept)[kept] = MakeBox(batch, candidate);
+  batch.kept_anchors[kept] = static_cast<uint32_t>(candidate.index);
 }
 
 // Takes the first `size` keys of the chunk, and writes the rows that are kept, from `rows` on.
@@ -47,50 +65,47 @@ __device__ uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& head,
                                   ChunkBoxes& boxes) {
   const uint32_t t = threadIdx.x;
   const uint32_t warp = t / 32;
-  auto* kept_boxes = static_cast<NmsBox*>(batch.kept) + size_t{image} * batch.kept_capacity;
-  uint32_t* kept_anchors = batch.kept_anchors + size_t{image} * batch.kept_capacity;
+  const uint32_t before_lane = (1U << (t % 32)) - 1U;
+  const auto* kept_boxes =
+      static_cast<const NmsBox*>(batch.kept) + size_t{image} * batch.kept_capacity;
   Candidate candidate = {};
   NmsBox box = {};
   bool alive = t < size;
   if (alive) {
     candidate = ReadCandidate(rule, head, chunk.keys[t]);
-    const BoxXyxy& corners = candidate.box;
-    alive = HasArea(batch.images[image], corners);
-    box = MakeNmsBox(make_float4(corners.x1, corners.y1, corners.x2, corners.y2),
-                     batch.class_agnostic != 0 ? 0 : candidate.class_id);
-    boxes.Set(t, box);
+    alive = HasArea(batch.images[image], candidate.box);
+    box = MakeBox(batch, candidate);
   }
-  for (uint32_t k = 0; k < rows && alive; ++k) {
-    alive = !Suppresses(kept_boxes[k], box, batch.iou_limit);
+  boxes.Set(t, box);
+  for (uint32_t first = 0; first < rows; first += 32) {
+    const uint32_t others = rows - first < 32 ? (1U << (rows - first)) - 1U : ~0U;
+    alive = Survives(alive, box, others, batch.iou_limit,
+                     [&](uint32_t i) { return kept_boxes[first + i]; });
   }
-  int group = -1;
-  for (;;) {
-    const uint32_t alive_in_warp = __ballot_sync(0xFFFFFFFFU, alive);
-    if (t % 32 == 0) boxes.alive[warp] = alive_in_warp;
-    __syncthreads();
-    group = static_cast<int>(NextGroup(boxes.alive, group));
-    if (group == 32 || rows == batch.max_rows) break;
-    const auto first = static_cast<uint32_t>(32 * group);
-    const uint32_t alive_in_group = boxes.alive[group];
-    const uint32_t suppressors =
-        FindSuppressors(boxes, static_cast<uint32_t>(group), batch.iou_limit);
-    if (t % 32 == 0) boxes.suppressors[warp] = suppressors;
-    __syncthreads();
-    uint32_t kept = ResolveGroup(alive_in_group, boxes.suppressors[t % 32]);
-    kept = FirstBits(kept, batch.max_rows - rows);
-    if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
-      const uint32_t row = rows + __popc(kept & ((1U << (t % 32)) - 1U));
-      kept_boxes[row] = box;
-      kept_anchors[row] = static_cast<uint32_t>(candidate.index);
-      WriteRow(batch.images[image], row, candidate);
+  __syncwarp();
+  uint32_t suppressors = 0;  // of the warp's own group, see ResolveGroup
+  const uint32_t alive_in_warp = __ballot_sync(kAllLanes, alive);
+  uint32_t rest = FindSameClass(alive, box.class_id, box.class_id) & alive_in_warp & before_lane;
+  for (; rest != 0; rest &= rest - 1) {
+    const uint32_t other = __ffs(static_cast<int>(rest)) - 1U;
+    if (Suppresses(boxes.At(32 * warp + other), box, batch.iou_limit)) suppressors |= 1U << other;
+  }
+  uint32_t row = kNoRows;
+  for (uint32_t group = 0; 32 * group < size && rows < batch.max_rows; ++group) {
+    if (warp == group) {
+      uint32_t kept = ResolveGroup(__ballot_sync(kAllLanes, alive), suppressors);
+      kept = FirstBits(kept, batch.max_rows - rows);
+      if (t % 32 == 0) boxes.kept[group] = kept;
+      if ((kept >> (t % 32) & 1U) != 0) row = rows + __popc(kept & before_lane);
     }
+    __syncthreads();
+    const uint32_t kept = boxes.kept[group];
     rows += __popc(kept);
-    alive = alive && t >= first + 32;
-    for (uint32_t rest = kept; rest != 0 && alive; rest &= rest - 1) {
-      const uint32_t bit = __ffs(static_cast<int>(rest)) - 1U;
-      alive = !Suppresses(boxes.At(first + bit), box, batch.iou_limit);
-    }
+    if (warp <= group) continue;
+    alive = Survives(alive, box, kept, batch.iou_limit,
+                     [&](uint32_t i) { return boxes.At(32 * group + i); });
   }
+  if (row != kNoRows) WriteRow(batch, image, row, candidate);
   return rows;
 }
 
@@ -150,16 +165,6 @@ struct Shared {
 
 constexpr auto kNoKeypoint = ~0ULL;
 
-// For the keypoints or the mask of a row.
-__device__ void KeepBox(const DetectionBatch& batch, uint32_t image, uint32_t row,
-                        const Candidate& candidate) {
-  const size_t kept = size_t{image} * batch.kept_capacity + row;
-  const BoxXyxy& box = candidate.box;
-  static_cast<NmsBox*>(batch.kept)[kept] =
-      MakeNmsBox(make_float4(box.x1, box.y1, box.x2, box.y2), candidate.class_id);
-  batch.kept_anchors[kept] = static_cast<uint32_t>(candidate.index);
-}
-
 // Rows of a chunk that needs no suppression. Returns how many rows there are then.
 __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
                                KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
@@ -179,8 +184,7 @@ __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& bat
     if (classifies) {
       WriteClassRow(target, heads.rule, head, row, key);
     } else {
-      WriteRow(target, row, candidate);
-      if (batch.kept_capacity != 0) KeepBox(batch, image, row, candidate);
+      WriteRow(batch, image, row, candidate);
     }
   }
   return min(rows + place.total, batch.max_rows);
