@@ -105,7 +105,9 @@ class FusedBatch {
     reader.Decode(block.data());
     const uint8_t* device_block = Upload(block.data(), block.size(), 0);
     FusedImage pixels;
-    pixels.source = FusedSource::kYcc;
+    pixels.source =
+        layout.upsampling == ChromaUpsampling::kGray ? FusedSource::kGray : FusedSource::kYuv;
+    pixels.yuv = MakeYuvCoefficients(YuvMatrix::kBt601, YuvRange::kFull);
     pixels.upsampling = layout.upsampling;
     for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
       pixels.planes[i] = device_block + layout.planes[i].offset_bytes;

@@ -206,7 +206,9 @@ void DeviceImage::Fill(uint8_t* staged, PreprocessItem& item) {
 
 FusedImage DeviceImage::DescribePlanes(const uint8_t* device) const {
   FusedImage image;
-  image.source = FusedSource::kYcc;
+  image.source =
+      layout_.upsampling == ChromaUpsampling::kGray ? FusedSource::kGray : FusedSource::kYuv;
+  image.yuv = MakeYuvCoefficients(YuvMatrix::kBt601, YuvRange::kFull);
   image.upsampling = layout_.upsampling;
   image.width = layout_.width;
   image.height = layout_.height;

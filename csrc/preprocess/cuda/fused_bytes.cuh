@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "common/chroma_upsampling.h"
 #include "common/color_conversion.h"
 #include "preprocess/cuda/fused_launch.h"
 
@@ -57,15 +56,6 @@ __device__ void StorePixels(const PixelAt& pixel_at, uint32_t* to) {
     vectors[i] =
         make_uint4(pixel_at(4 * i), pixel_at(4 * i + 1), pixel_at(4 * i + 2), pixel_at(4 * i + 3));
   }
-}
-
-// The second half: the chroma of pixel `i` of a group.
-template <bool kBlended>
-__device__ int DoubledChroma(const int (&sums)[6], int i) {
-  const bool odd = i % 2 != 0;
-  const int near = sums[i / 2 + 1];
-  const int far = sums[odd ? i / 2 + 2 : i / 2];
-  return kBlended ? UpsampleBlendedColumn(near, far, odd) : UpsampleColumn(near, far, odd);
 }
 
 }  // namespace endcap

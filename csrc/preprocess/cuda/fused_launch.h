@@ -19,21 +19,18 @@ enum class FusedSource : int32_t {
   kRgb,    // interleaved, in plane 0
   kBgr,
   kGray,
-  kYuv,  // Y, Cb and Cr as an ImageView has them, in the colors that `yuv` says
-  kYcc   // a JPEG's Y, Cb and Cr, or Y alone. Planes and row strides are multiples of 8 bytes, and
-         // 15 bytes past the last sample of a row may be read
+  kYuv  // Y, Cb and Cr as an ImageView or a JPEG has them, in the colors that `yuv` says
 };
 
 // How a block reads rows. There is a kernel for each variant, so that one does not hold the
 // registers of the others; images of several variants take several launches.
 enum class FusedVariant : int32_t {
-  kCopied,     // into shared memory as they are: kRgb and kBgr, without swapped axes, to three
-               // channels
-  kStaged,     // into shared memory as pixels of 4 bytes: all sources but kYuv
-  kStagedYuv,  // the same, kYuv
-  kInPlace     // pixel by pixel: a row is wider than what can be staged
+  kCopied,  // into shared memory as they are: kRgb and kBgr, without swapped axes, to three
+            // channels
+  kStaged,  // into shared memory as pixels of 4 bytes
+  kInPlace  // pixel by pixel: a row is wider than what can be staged
 };
-inline constexpr int kFusedVariants = 4;
+inline constexpr int kFusedVariants = 3;
 
 // Shared memory holds rows twice where they are copied: those that are summed up, and the next.
 constexpr int FusedBuffers(FusedVariant variant) {
@@ -52,7 +49,7 @@ struct FusedAxis {
 struct FusedImage {
   void* output = nullptr;
   const uint8_t* planes[3] = {};
-  int64_t row_stride_bytes[3] = {};  // may be negative, but for kYcc
+  int64_t row_stride_bytes[3] = {};  // may be negative
   FusedSource source = FusedSource::kBlank;
   FusedVariant variant = FusedVariant::kStaged;
   ChromaUpsampling upsampling = ChromaUpsampling::kGray;
@@ -119,11 +116,6 @@ inline constexpr int kFusedGroup = 8;
 
 // Threads of the largest block, each with four columns of the tensor.
 inline constexpr int kFusedMaxThreads = 256;
-// Threads of such blocks that share a multiprocessor at least: registers are limited for that, to
-// 64 a thread by 1024 and to 80 by 768. The first for kOpencv8 with copied rows, the second for the
-// other kernels that stage or copy rows.
-inline constexpr int kFusedCopiedResident = 1024;
-inline constexpr int kFusedStagedResident = 768;
 // Rows of the source that are read between two barriers: more of them wait less often, but leave
 // less shared memory for other blocks.
 inline constexpr int kFusedMaxStagedRows = 2;

@@ -189,8 +189,7 @@ const FusedTaps& FusedPlan::GetTaps(const Placement& placement, int width, int h
 void FusedPlan::ReserveRows(FusedImage& image) {
   const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
                       !image.swap_axes && launch_.channels == 3;
-  image.variant =
-      image.source == FusedSource::kYuv ? FusedVariant::kStagedYuv : FusedVariant::kStaged;
+  image.variant = FusedVariant::kStaged;
   if (copied && ReserveRows(image, FusedVariant::kCopied)) {
     image.variant = FusedVariant::kCopied;
   } else if (!ReserveRows(image, image.variant)) {

@@ -16,23 +16,11 @@
 namespace endcap {
 namespace {
 
-// Where one kernel holds two filters, for YUV, and for the rare images that are read in place:
-// more registers a thread, 128.
-constexpr int kOtherResident = 512;
-
-// Threads that share a multiprocessor at least, as many as registers allow without spilling.
-constexpr int Resident(ResizeArithmetic arithmetic, FusedVariant variant) {
-  if (arithmetic == ResizeArithmetic::kOpencvFloat8) return kOtherResident;
-  if (variant == FusedVariant::kCopied && arithmetic == ResizeArithmetic::kOpencv8) {
-    return kFusedCopiedResident;
-  }
-  return variant == FusedVariant::kCopied || variant == FusedVariant::kStaged ? kFusedStagedResident
-                                                                              : kOtherResident;
-}
-
-// Blocks of the largest size for that.
+// Blocks of the largest size that share a multiprocessor at least, as many as registers allow
+// without spilling.
 constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedVariant variant) {
-  return std::max(Resident(arithmetic, variant) / kFusedMaxThreads, 1);
+  if (variant != FusedVariant::kCopied || arithmetic == ResizeArithmetic::kOpencvFloat8) return 2;
+  return arithmetic == ResizeArithmetic::kOpencv8 ? 4 : 3;
 }
 
 // Rows of the tensor that a block makes.
@@ -124,7 +112,7 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
     if constexpr (kVariant == FusedVariant::kInPlace) {
       if (visible) SumRowsInPlace<Filter>(launch, image, first_v, span, columns, sums);
     } else {
-      SumStagedRows<Filter, kVariant>(launch, image, first_v, span, columns, visible, sums);
+      SumStagedRows<Filter>(launch, image, first_v, span, columns, visible, sums);
     }
     if (visible) StoreSums<Filter>(launch, {image, x}, first_v, sums);
   }
@@ -219,7 +207,6 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
     };
     run(KernelFor<FusedVariant::kCopied>(launch.arithmetic), FusedVariant::kCopied);
     run(KernelFor<FusedVariant::kStaged>(launch.arithmetic), FusedVariant::kStaged);
-    run(KernelFor<FusedVariant::kStagedYuv>(launch.arithmetic), FusedVariant::kStagedYuv);
     run(KernelFor<FusedVariant::kInPlace>(launch.arithmetic), FusedVariant::kInPlace);
   }
 }

@@ -36,12 +36,12 @@ struct RowTaps {
 };
 
 // Reads rows [begin, begin + count) of `rows` into shared memory, each `row_bytes` after the other.
-template <typename Filter, FusedVariant kVariant>
+template <typename Filter>
 __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
                           int begin, int count, const FusedSpan& span, int row_bytes,
                           uint8_t* shared) {
   const bool gray = launch.channels == 1;
-  const int pitch = row_bytes / StagedSampleBytes(kVariant);
+  const int pitch = row_bytes / StagedSampleBytes(FusedVariant::kStaged);
   const int step = image.swap_axes ? 1 : kFusedGroup;
   const int threads = static_cast<int>(blockDim.x) * step;
   int row = 0;
@@ -52,29 +52,29 @@ __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, co
     auto* to = reinterpret_cast<uint32_t*>(shared) + row * pitch + i;
     const int across = rows.Stored(begin + row);
     if (image.swap_axes) {
-      *to = FetchPixel<kVariant>(image, gray, across, span.base + i);
+      *to = FetchPixel(image, gray, across, span.base + i);
     } else {
-      StageGroup<kVariant>(image, gray, span.base + i, across, to);
+      StageGroup(image, gray, span.base + i, across, to);
     }
   }
 }
 
 // Adds up the rows of visible row `v` of the tensor through shared memory. A thread that is not
 // `visible` helps to read them.
-template <typename Filter, FusedVariant kVariant>
+template <typename Filter>
 __device__ void SumStagedRows(const FusedLaunch& launch, const FusedImage& image, int v,
                               const FusedSpan& span, const QuadColumns& columns, bool visible,
                               QuadSums<Filter>& sums) {
   ENDCAP_DYNAMIC_SHARED(shared);
   const Filter filter(columns);
   const RowTaps rows(launch, image, v);
-  const int row_bytes = StagedRowBytes(kVariant, span);
+  const int row_bytes = StagedRowBytes(FusedVariant::kStaged, span);
   const int staged = min(min(launch.staged_bytes / row_bytes, kFusedMaxStagedRows), rows.taps);
 #pragma unroll 1
   for (int begin = 0; begin < rows.taps; begin += staged) {
     const int count = min(staged, rows.taps - begin);
     if (begin != 0) __syncthreads();
-    StageRows<Filter, kVariant>(launch, image, rows, begin, count, span, row_bytes, shared);
+    StageRows<Filter>(launch, image, rows, begin, count, span, row_bytes, shared);
     __syncthreads();
 #pragma unroll 1
     for (int k = 0; visible && k < count; ++k) {
@@ -102,8 +102,8 @@ __device__ void SumRowsInPlace(const FusedLaunch& launch, const FusedImage& imag
     const int across = rows.Stored(k);
     const auto read = [&](int position) {
       const int along = span.base + position;
-      return FetchPixel<FusedVariant::kInPlace>(image, gray, image.swap_axes ? across : along,
-                                                image.swap_axes ? along : across);
+      return FetchPixel(image, gray, image.swap_axes ? across : along,
+                        image.swap_axes ? along : across);
     };
     filter.AddRow(read, rows.weight[k], sums);
   }

@@ -8,8 +8,7 @@
 #include "preprocess/cuda/fused_launch.h"
 
 // Pixels of an image in YUV, whose planes have any layout: at any address, any
-// distance between rows, U and V apart or in pairs. What fused_source.cuh does for the other
-// sources.
+// distance between rows, U and V apart or in pairs.
 
 namespace endcap {
 
