@@ -53,6 +53,15 @@ inline void Check(cudaError_t error, std::string_view call) {
        ends ? "; this process can no longer use CUDA: restart it" : "");
 }
 
+// A pointer to global memory, where the compiler cannot see that it is one.
+template <typename T>
+__device__ T* AssumeGlobal(T* pointer) {
+#if defined(__CUDA_ARCH__)
+  __builtin_assume(__isGlobal(pointer));
+#endif
+  return pointer;
+}
+
 }  // namespace endcap
 
 #if defined(ENDCAP_CUDA_EMULATED)

@@ -6,6 +6,7 @@
 #include "box_decode/cuda/head_batch.h"
 #include "common/half.h"
 #include "common/score_order.h"
+#include "cuda_runtime/launch.h"
 
 // What the filter kernels of all families do with a value, a box and a candidate.
 
@@ -19,14 +20,16 @@ __device__ inline float ToFloat(uint16_t half) { return HalfToFloat(half); }
 
 // Element `i` of an input, for where dtypes need no code of their own.
 __device__ inline float ReadValue(const HeadImage& head, int input, uint64_t i) {
-  if (head.IsHalf(input)) return HalfToFloat(static_cast<const uint16_t*>(head.inputs[input])[i]);
-  return static_cast<const float*>(head.inputs[input])[i];
+  const void* values = AssumeGlobal(head.inputs[input]);
+  if (head.IsHalf(input)) return HalfToFloat(static_cast<const uint16_t*>(values)[i]);
+  return static_cast<const float*>(values)[i];
 }
 
 // Element `i` of an input of whole numbers.
 __device__ inline int64_t ReadInteger(const HeadImage& head, int input, uint64_t i) {
-  if (head.IsWide(input)) return static_cast<const int64_t*>(head.inputs[input])[i];
-  return static_cast<const int32_t*>(head.inputs[input])[i];
+  const void* values = AssumeGlobal(head.inputs[input]);
+  if (head.IsWide(input)) return static_cast<const int64_t*>(values)[i];
+  return static_cast<const int32_t*>(values)[i];
 }
 
 // Four numbers of an input.

@@ -20,16 +20,18 @@ __device__ inline bool HasGeometry(const DetectionImage& image) {
   return image.geometry != nullptr || image.has_values != 0;
 }
 
+__device__ inline float ReadGeometry(const DetectionImage& image, uint32_t i) {
+  return image.geometry != nullptr ? AssumeGlobal(image.geometry)[i] : image.values[i];
+}
 __device__ inline Geometry ReadGeometry(const DetectionImage& image) {
-  const float* v = image.geometry != nullptr ? image.geometry : image.values;
-  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+  const auto at = [&](uint32_t i) { return ReadGeometry(image, i); };
+  return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
 }
 
 __device__ inline DetectionRecord GeometryFault(const DetectionImage& image) {
   if (!HasGeometry(image)) return Fault(DetectionFault::kNone);
-  const float* values = image.geometry != nullptr ? image.geometry : image.values;
   for (uint32_t i = 0; i < Geometry::kSize; ++i) {
-    if (!IsFinite(values[i])) return Fault(DetectionFault::kGeometryNotFinite, i);
+    if (!IsFinite(ReadGeometry(image, i))) return Fault(DetectionFault::kGeometryNotFinite, i);
   }
   const Geometry geometry = ReadGeometry(image);
   if (geometry.scale_x <= 0.0F || geometry.scale_y <= 0.0F) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/color_conversion.h"
+#include "cuda_runtime/launch.h"
 #include "preprocess/cuda/fused_launch.h"
 
 // What the readers of all sources share: bytes from device memory, pixels to shared memory.

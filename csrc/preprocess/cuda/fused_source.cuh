@@ -22,7 +22,7 @@ __device__ inline uint32_t ComputePixelLuma(uint32_t pixel, bool blue_first) {
 // One pixel at any address.
 __device__ inline uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
   if (image.source == FusedSource::kYuv) return FetchYuv(image, gray, x, y);
-  const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
+  const uint8_t* row = AssumeGlobal(image.planes[0]) + image.row_stride_bytes[0] * y;
   if (image.source == FusedSource::kGray) return RepeatByte(row[x]);
   const uint8_t* stored = row + int64_t{3} * x;
   const uint32_t pixel = PackPixel({stored[0], stored[1], stored[2]});

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "common/half.h"
+#include "cuda_runtime/launch.h"
 #include "preprocess/cuda/fused_filter.cuh"
 #include "preprocess/cuda/fused_launch.h"
 #include "preprocess/tensor/normalize.h"
@@ -15,15 +16,6 @@
 // From a pixel's numbers to elements of the tensor, and these to memory. kBytes: of an element.
 
 namespace endcap {
-
-// A store to the tensor. The compiler cannot see that its address is one of global memory.
-template <typename T>
-__device__ void StoreGlobal(T* to, T value) {
-#if defined(__CUDA_ARCH__)
-  __builtin_assume(__isGlobal(to));
-#endif
-  *to = value;
-}
 
 // What a filter makes of four columns: pixels' numbers, R, G, B as in the tensor.
 template <typename Number>
@@ -96,22 +88,22 @@ __device__ void NormalizeQuad(const FusedLaunch& launch, const QuadNumbers<float
 
 template <int kBytes>
 __device__ void StoreElement(uint8_t* to, uint32_t bits) {
-  if constexpr (kBytes == 4) StoreGlobal(reinterpret_cast<unsigned*>(to), bits);
+  if constexpr (kBytes == 4) *AssumeGlobal(reinterpret_cast<unsigned*>(to)) = bits;
   if constexpr (kBytes == 2) {
-    StoreGlobal(reinterpret_cast<unsigned short*>(to), static_cast<unsigned short>(bits));
+    *AssumeGlobal(reinterpret_cast<unsigned short*>(to)) = static_cast<unsigned short>(bits);
   }
-  if constexpr (kBytes == 1) StoreGlobal(to, static_cast<uint8_t>(bits));
+  if constexpr (kBytes == 1) *AssumeGlobal(to) = static_cast<uint8_t>(bits);
 }
 
 // Four elements in one store.
 template <int kBytes>
 __device__ void StoreVector(uint8_t* to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  if constexpr (kBytes == 4) StoreGlobal(reinterpret_cast<uint4*>(to), make_uint4(a, b, c, d));
+  if constexpr (kBytes == 4) *AssumeGlobal(reinterpret_cast<uint4*>(to)) = make_uint4(a, b, c, d);
   if constexpr (kBytes == 2) {
-    StoreGlobal(reinterpret_cast<uint2*>(to), make_uint2(a | b << 16, c | d << 16));
+    *AssumeGlobal(reinterpret_cast<uint2*>(to)) = make_uint2(a | b << 16, c | d << 16);
   }
   if constexpr (kBytes == 1) {
-    StoreGlobal(reinterpret_cast<unsigned*>(to), a | b << 8 | c << 16 | d << 24);
+    *AssumeGlobal(reinterpret_cast<unsigned*>(to)) = a | b << 8 | c << 16 | d << 24;
   }
 }
 

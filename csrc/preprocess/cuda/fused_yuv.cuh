@@ -13,12 +13,12 @@
 namespace endcap {
 
 __device__ inline uint32_t FetchYuv(const FusedImage& image, bool gray, int x, int y) {
-  const int luma = image.planes[0][image.row_stride_bytes[0] * y + x];
+  const int luma = AssumeGlobal(image.planes[0])[image.row_stride_bytes[0] * y + x];
   if (gray) return RepeatByte(YuvPixelToGray(image.yuv, luma));
   const auto chroma = [&](int plane) {
     return UpsampleChroma(image.upsampling,
-                          {image.planes[plane], image.row_stride_bytes[plane], image.chroma_step,
-                           image.chroma_width, image.chroma_height},
+                          {AssumeGlobal(image.planes[plane]), image.row_stride_bytes[plane],
+                           image.chroma_step, image.chroma_width, image.chroma_height},
                           x, y);
   };
   return PackPixel(YuvPixelToRgb(image.yuv, luma, chroma(1), chroma(2)));
