@@ -21,7 +21,7 @@ from pathlib import Path
 _SOURCES = Path(__file__).parents[1] / "csrc"
 # Those of csrc/cuda_library/CMakeLists.txt, and line numbers.
 _FLAGS = ("-arch=sm_90", "-std=c++20", "--fmad=false", "--expt-relaxed-constexpr", "-lineinfo")
-_PARTS = ("SortChunk", "SuppressChunk", "WriteRow", "AddRow", "StageGroup", "FetchPixel")
+_PARTS = ("SortChunk", "SuppressChunk", "AddRow", "Skip", "StageGroup", "FetchPixel")
 _COLUMNS = {
     "all": "",
     "barriers": r"BAR\b",
@@ -44,9 +44,9 @@ def _find_parts(source: Path) -> list[tuple[str, range]]:
     lines = source.read_text().splitlines()
     parts = []
     for begin, line in enumerate(lines, start=1):
-        function = re.match(r"( *)__device__ [^(]*\b(\w+)\(", line)
-        if function and function[2] in _PARTS:
-            parts.append((function[2], range(begin, lines.index(f"{function[1]}}}", begin) + 2)))
+        part = re.match(r"( *)__device__ [^(]*\b(\w+)\(.*[^}]$", line)
+        if part and part[2] in _PARTS:
+            parts.append((part[2], range(begin, lines.index(f"{part[1]}}}", begin) + 2)))
     return parts
 
 

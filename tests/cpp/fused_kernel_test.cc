@@ -18,7 +18,9 @@
 #include "endcap/preprocess.h"
 #include "image_tensor.h"
 #include "jpeg_writer.h"
+#include "preprocess/cuda/fused_filter.cuh"
 #include "preprocess/cuda/fused_plan.h"
+#include "preprocess/resize/resize_arithmetic.h"
 
 namespace endcap {
 namespace {
@@ -320,6 +322,23 @@ TEST(FusedJpeg, ScaledDecoding) {
       if (side >= 160 && subsampled) continue;  // at 1/8 there are no planes of these
       ExpectSameJpeg(params, File(sampling, side, side + 9),
                      DescribeFile(sampling, side, side + 9));
+    }
+  }
+}
+
+// The sums of OpenCV's arithmetic, which the kernel keeps in float32.
+
+TEST(FusedFilter, OpencvTermsOfEveryWeight) {
+  const int32_t most = 255 * kOpencvOne;
+  for (int32_t weight = 0; weight <= kOpencvOne; ++weight) {
+    const bool every = weight % 256 == 0 || weight % 683 == 1;
+    for (int32_t horizontal = 0; horizontal <= most; horizontal += every ? 1 : 5) {
+      const float before = kVerticalZero + 128 * static_cast<float>(kOpencvOne);
+      const float sum = AddOpencvTerm(before, kHorizontalZero + static_cast<uint32_t>(horizontal),
+                                      static_cast<float>(weight));
+      ASSERT_EQ(sum,
+                before + static_cast<float>(128 * weight + OpencvVerticalTerm(horizontal, weight)))
+          << horizontal << " times " << weight;
     }
   }
 }

@@ -20,13 +20,18 @@ namespace endcap {
 // device memory's `from` are as far beyond a multiple of 16 bytes in shared memory as there.
 template <typename Filter>
 struct CopiedRows {
+  uint8_t* row[kFusedMaxStagedRows];         // in shared memory
   int32_t weight[kFusedMaxStagedRows] = {};  // one that is zero has no row
   int skip[kFusedMaxStagedRows] = {};
 
-  // Begins to copy taps [begin, begin + count) of visible row `v`, each `row_bytes` after the
-  // other. WaitForCopies, then a barrier, end it.
+  __device__ CopiedRows(uint8_t* shared, int row_bytes) {
+    for (int k = 0; k < kFusedMaxStagedRows; ++k) row[k] = shared + k * row_bytes;
+  }
+
+  // Begins to copy taps [begin, begin + count) of visible row `v`. WaitForCopies, then a barrier,
+  // end it.
   __device__ void Begin(const FusedLaunch& launch, const FusedImage& image, const FusedSpan& span,
-                        int v, int begin, int count, int row_bytes, uint8_t* shared) {
+                        int v, int begin, int count) {
     const RowTaps rows(launch, image, v);
     constexpr int kPixel = StagedSampleBytes(FusedVariant::kCopied);
     const uint8_t* first = image.planes[0] + kPixel * span.base;
@@ -36,18 +41,14 @@ struct CopiedRows {
       if (Filter::IsZero(weight[k])) continue;
       const uint8_t* from = first + image.row_stride_bytes[0] * rows.Stored(begin + k);
       skip[k] = static_cast<int>(reinterpret_cast<uintptr_t>(from) % kFusedCopyBytes);
-      CopyRow(from, skip[k], kPixel * span.count, shared + k * row_bytes);
+      CopyRow(from, skip[k], kPixel * span.count, row[k]);
     }
   }
 
-  __device__ void Add(const Filter& filter, int row_bytes, const uint8_t* shared,
-                      QuadSums<Filter>& sums) const {
+  __device__ void Add(Filter& filter, QuadSums<Filter>& sums) const {
 #pragma unroll
     for (int k = 0; k < kFusedMaxStagedRows; ++k) {
-      if (Filter::IsZero(weight[k])) continue;
-      const uint8_t* row = shared + k * row_bytes + skip[k];
-      filter.AddRow([row](int at) { return Rgb8{row[at], row[at + 1], row[at + 2]}; }, weight[k],
-                    sums);
+      if (!Filter::IsZero(weight[k])) filter.AddRow(CopiedRow{row[k], skip[k]}, weight[k], sums);
     }
   }
 
@@ -78,20 +79,18 @@ __device__ inline void WaitForCopies() {
 // `visible`; one that is not helps to read rows. All threads of a block together, once.
 template <typename Filter, typename Take>
 __device__ void SumCopiedRows(const FusedLaunch& launch, const FusedImage& image, int first,
-                              int end, const FusedSpan& span, const QuadColumns& columns,
-                              bool visible, const Take& take) {
+                              int end, const FusedSpan& span, bool visible, Filter& filter,
+                              const Take& take) {
   ENDCAP_DYNAMIC_SHARED(shared);
-  const Filter filter(columns);
-  const int row_bytes = StagedRowBytes(FusedVariant::kCopied, span);
+  const int row_bytes = launch.copied_row_bytes;
   const int taps = image.rows.taps;
   const int fit = launch.staged_bytes / (FusedBuffers(FusedVariant::kCopied) * row_bytes);
   const int staged = min(min(fit, kFusedMaxStagedRows), taps);
-  CopiedRows<Filter> rows;
-  rows.Begin(launch, image, span, first, 0, staged, row_bytes, shared);
+  CopiedRows<Filter> now(shared, row_bytes);
+  CopiedRows<Filter> next(shared + staged * row_bytes, row_bytes);
+  now.Begin(launch, image, span, first, 0, staged);
   QuadSums<Filter> sums;
-  Clear<Filter>(sums);
-  uint8_t* now = shared;
-  uint8_t* next = shared + staged * row_bytes;
+  Clear(filter, sums);
 #pragma unroll 1
   for (int v = first, begin = 0; v < end;) {
     const bool last = begin + staged >= taps;  // of the steps of this row of the tensor
@@ -100,21 +99,18 @@ __device__ void SumCopiedRows(const FusedLaunch& launch, const FusedImage& image
     // Besides, all threads are through with the step before, whose memory the next one takes.
     WaitForCopies();
     __syncthreads();
-    CopiedRows<Filter> next_rows;
     if (next_v < end) {
-      next_rows.Begin(launch, image, span, next_v, begin, min(staged, taps - begin), row_bytes,
-                      next);
+      next.Begin(launch, image, span, next_v, begin, min(staged, taps - begin));
     }
     if (visible) {
-      rows.Add(filter, row_bytes, now, sums);
+      now.Add(filter, sums);
       if (last) {
         take(v, sums);
-        Clear<Filter>(sums);
+        Clear(filter, sums);
       }
     }
     v = next_v;
-    rows = next_rows;
-    uint8_t* const summed = now;
+    const CopiedRows<Filter> summed = now;
     now = next;
     next = summed;
   }

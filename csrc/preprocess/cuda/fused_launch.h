@@ -101,11 +101,12 @@ struct FusedLaunch {
   FusedNormalize normalize = FusedNormalize::kSplit;
   SplitNormalize split[3];
   SingleNormalize single[3];
-  const void* table = nullptr;  // kTable: [3][256] elements
-  uint32_t padding[3] = {};     // elements' bits
-  int32_t threads = 0;          // of a block; each makes a quad of each of its rows
-  int32_t block_rows = 1;       // that a block makes one after the other where rows are copied
-  int32_t staged_bytes = 0;     // of shared memory that a block has for rows
+  const void* table = nullptr;   // kTable: [3][256] elements
+  uint32_t padding[3] = {};      // elements' bits
+  int32_t threads = 0;           // of a block; each makes a quad of each of its rows
+  int32_t block_rows = 1;        // that a block makes one after the other where rows are copied
+  int32_t staged_bytes = 0;      // of shared memory that a block has for rows
+  int32_t copied_row_bytes = 0;  // from one row in shared memory to the next, where they are copied
 };
 
 // Pixels that one thread stages together.

@@ -130,6 +130,7 @@ void FusedPlan::Clear() {
   }
   std::fill(std::begin(launch_.variant_count), std::end(launch_.variant_count), 0);
   launch_.staged_bytes = 0;
+  launch_.copied_row_bytes = 0;
 }
 
 void FusedPlan::AddBlank(void* output) {
@@ -215,11 +216,15 @@ bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant variant) {
       row_bytes = std::max(row_bytes, StagedRowBytes(variant, span));
     }
   }
+  if (FusedBuffers(variant) * row_bytes > kFusedMaxStagedBytes) return false;
+  if (variant == FusedVariant::kCopied) {
+    row_bytes = launch_.copied_row_bytes = std::max(launch_.copied_row_bytes, row_bytes);
+  }
   row_bytes *= FusedBuffers(variant);
   const int rows =
       std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedBytes / row_bytes});
   launch_.staged_bytes = std::max(launch_.staged_bytes, rows * row_bytes);
-  return rows > 0;
+  return true;
 }
 
 size_t FusedPlan::tables_offset() const noexcept {

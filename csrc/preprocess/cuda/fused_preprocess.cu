@@ -19,8 +19,7 @@ namespace {
 // Blocks of the largest size that share a multiprocessor at least, as many as registers allow
 // without spilling.
 constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedVariant variant) {
-  if (variant != FusedVariant::kCopied || arithmetic == ResizeArithmetic::kOpencvFloat8) return 2;
-  return arithmetic == ResizeArithmetic::kOpencv8 ? 4 : 3;
+  return variant == FusedVariant::kCopied && arithmetic != ResizeArithmetic::kOpencvFloat8 ? 3 : 2;
 }
 
 // Rows of the tensor that a block makes.
@@ -45,14 +44,14 @@ __device__ void StoreEmptyRow(const FusedLaunch& launch, const QuadTarget& targe
 // Columns [x, x + 4) of visible row `v`, by their sums; those outside the window are padding.
 template <typename Filter>
 __device__ void StoreSums(const FusedLaunch& launch, const QuadTarget& target, int v,
-                          const QuadSums<Filter>& sums) {
+                          const Filter& filter, const QuadSums<Filter>& sums) {
   QuadNumbers<typename Filter::Number> numbers;
 #pragma unroll
   for (int i = 0; i < kQuad; ++i) {
 #pragma unroll
     for (int c = 0; c < kColors; ++c) {
       const auto sum = target.swap_red_blue ? sums[i][kColors - 1 - c] : sums[i][c];
-      numbers[i][c] = Filter::Finish(sum, target.sum_scale);
+      numbers[i][c] = filter.Finish(sum, target.sum_scale);
     }
   }
   WithElementBytes(launch.dtype, [&](auto bytes) {
@@ -100,37 +99,39 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
                             kUnit * (flip ? last - span.base : -span.base),
                             flip ? -kUnit : kUnit};
 
+  Filter filter(columns);
   const int first_v = begin - image.out_y;
   if constexpr (kVariant == FusedVariant::kCopied) {
     const QuadTarget target(image, x);
-    SumCopiedRows<Filter>(
-        launch, image, first_v, end - image.out_y, span, columns, visible,
-        [&](int v, const QuadSums<Filter>& sums) { StoreSums<Filter>(launch, target, v, sums); });
+    SumCopiedRows(
+        launch, image, first_v, end - image.out_y, span, visible, filter,
+        [&](int v, const QuadSums<Filter>& sums) { StoreSums(launch, target, v, filter, sums); });
   } else {
     QuadSums<Filter> sums;
-    Clear<Filter>(sums);
+    Clear(filter, sums);
     if constexpr (kVariant == FusedVariant::kInPlace) {
-      if (visible) SumRowsInPlace<Filter>(launch, image, first_v, span, columns, sums);
+      if (visible) SumRowsInPlace(launch, image, first_v, span, filter, sums);
     } else {
-      SumStagedRows<Filter>(launch, image, first_v, span, columns, visible, sums);
+      SumStagedRows(launch, image, first_v, span, visible, filter, sums);
     }
-    if (visible) StoreSums<Filter>(launch, {image, x}, first_v, sums);
+    if (visible) StoreSums(launch, {image, x}, first_v, filter, sums);
   }
 }
 
 template <ResizeArithmetic kArithmetic, FusedVariant kVariant>
 __device__ void MakeRowsBy(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
                            int end, const FusedQuads& block) {
+  using Opencv8 = Opencv8Filter<kVariant == FusedVariant::kCopied>;
   if constexpr (kArithmetic == ResizeArithmetic::kOpencv8) {
-    MakeRows<Opencv8Filter, kVariant>(launch, image, x, begin, end, block);
+    MakeRows<Opencv8, kVariant>(launch, image, x, begin, end, block);
   } else if constexpr (kArithmetic == ResizeArithmetic::kPillow8) {
-    MakeRows<Pillow8Filter, kVariant>(launch, image, x, begin, end, block);
+    MakeRows<TapFilter<Pillow8Arithmetic>, kVariant>(launch, image, x, begin, end, block);
   } else if constexpr (kArithmetic == ResizeArithmetic::kFloat) {
-    MakeRows<FloatFilter, kVariant>(launch, image, x, begin, end, block);
+    MakeRows<TapFilter<FloatArithmetic>, kVariant>(launch, image, x, begin, end, block);
   } else if (image.fixed_weights) {
-    MakeRows<Opencv8Filter, kVariant>(launch, image, x, begin, end, block);
+    MakeRows<Opencv8, kVariant>(launch, image, x, begin, end, block);
   } else {
-    MakeRows<OpencvFloat8Filter, kVariant>(launch, image, x, begin, end, block);
+    MakeRows<TapFilter<OpencvFloat8Arithmetic>, kVariant>(launch, image, x, begin, end, block);
   }
 }
 

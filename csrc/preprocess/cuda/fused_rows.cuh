@@ -63,10 +63,9 @@ __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, co
 // `visible` helps to read them.
 template <typename Filter>
 __device__ void SumStagedRows(const FusedLaunch& launch, const FusedImage& image, int v,
-                              const FusedSpan& span, const QuadColumns& columns, bool visible,
+                              const FusedSpan& span, bool visible, Filter& filter,
                               QuadSums<Filter>& sums) {
   ENDCAP_DYNAMIC_SHARED(shared);
-  const Filter filter(columns);
   const RowTaps rows(launch, image, v);
   const int row_bytes = StagedRowBytes(FusedVariant::kStaged, span);
   const int staged = min(min(launch.staged_bytes / row_bytes, kFusedMaxStagedRows), rows.taps);
@@ -91,9 +90,7 @@ __device__ void SumStagedRows(const FusedLaunch& launch, const FusedImage& image
 // it needs.
 template <typename Filter>
 __device__ void SumRowsInPlace(const FusedLaunch& launch, const FusedImage& image, int v,
-                               const FusedSpan& span, const QuadColumns& columns,
-                               QuadSums<Filter>& sums) {
-  const Filter filter(columns);
+                               const FusedSpan& span, Filter& filter, QuadSums<Filter>& sums) {
   const RowTaps rows(launch, image, v);
   const bool gray = launch.channels == 1;
 #pragma unroll 1

@@ -35,14 +35,14 @@ ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedVariant variant) {
   return variant == FusedVariant::kCopied ? 3 : 4;
 }
 
-// Bytes from one row in shared memory to the next: whole groups; or, of rows as they are, space to
-// begin where they begin between multiples of 16 bytes.
+// Bytes from one row in shared memory to the next, at least: whole groups; or, of rows as they are,
+// space to begin where they begin between multiples of 16 bytes, and for words that begin in a row.
 ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedVariant variant, const FusedSpan& span) {
   if (variant != FusedVariant::kCopied) {
     return (span.count + kFusedGroup - 1) / kFusedGroup * kFusedGroup * StagedSampleBytes(variant);
   }
   const int bytes = StagedSampleBytes(variant) * span.count;
-  return (bytes + 2 * (kFusedCopyBytes - 1)) / kFusedCopyBytes * kFusedCopyBytes;
+  return (bytes + 2 * (kFusedCopyBytes - 1) + 6) / kFusedCopyBytes * kFusedCopyBytes;
 }
 
 ENDCAP_HOST_DEVICE constexpr int ClampSample(int sample, int samples) {

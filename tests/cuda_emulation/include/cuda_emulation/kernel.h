@@ -147,6 +147,29 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
   return static_cast<unsigned>(both >> (shift & 31U));
 }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+// Exact where the product and the sum of it are numbers of double.
+inline float __fmaf_rd(float a, float b, float c) {
+  const double exact = static_cast<double>(a) * b + c;
+  const auto nearest = static_cast<float>(exact);
+  return nearest > exact ? std::nextafter(nearest, -INFINITY) : nearest;
+}
+inline float __fadd_rd(float a, float b) { return __fmaf_rd(a, 1.0F, b); }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
+  unsigned bytes = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    bytes |= static_cast<unsigned>(both >> 8 * (selector >> 4 * i & 7U) & 0xFFU) << 8 * i;
+  }
+  return bytes;
+}
+inline unsigned __dp2a_lo(unsigned halves, unsigned bytes, unsigned sum) {
+  return sum + (halves & 0xFFFFU) * (bytes & 0xFFU) + (halves >> 16) * (bytes >> 8 & 0xFFU);
+}
+inline unsigned __dp2a_hi(unsigned halves, unsigned bytes, unsigned sum) {
+  return __dp2a_lo(halves, bytes >> 16, sum);
+}
 
 // CUDA has these without a namespace.
 template <typename A, typename B>
