@@ -104,7 +104,7 @@ struct FusedLaunch {
   const void* table = nullptr;   // kTable: [3][256] elements
   uint32_t padding[3] = {};      // elements' bits
   int32_t threads = 0;           // of a block; each makes a quad of each of its rows
-  int32_t block_rows = 1;        // that a block makes one after the other where rows are copied
+  int32_t block_rows = 0;        // that a block makes where rows are copied; 0: by the device
   int32_t staged_bytes = 0;      // of shared memory that a block has for rows
   int32_t copied_row_bytes = 0;  // from one row in shared memory to the next, where they are copied
 };
@@ -125,9 +125,6 @@ inline constexpr int kFusedMaxStagedBytes = 48 << 10;
 // Rows of the tensor that a block makes where rows are copied. What it computes once serves all of
 // them; more of them leave too few blocks to share among multiprocessors evenly.
 inline constexpr int kFusedMaxBlockRows = 4;
-// Blocks that keep a large GPU busy, a dozen for each multiprocessor: blocks make several rows only
-// where there are as many.
-inline constexpr int kFusedManyBlocks = 1600;
 
 // Enqueues the kernel on `stream`, a cudaStream_t of the current device. Throws kCuda. Part of
 // libendcap_cuda.so.

@@ -254,9 +254,6 @@ FusedLaunch FusedPlan::Launch(const uint8_t* device_block) const {
   FusedLaunch launch = launch_;
   launch.images = reinterpret_cast<const FusedImage*>(device_block);
   launch.image_count = static_cast<int32_t>(images_.size());
-  const int64_t rows = int64_t{launch.height} * launch.image_count;
-  launch.block_rows =
-      static_cast<int32_t>(std::clamp<int64_t>(rows / kFusedManyBlocks, 1, kFusedMaxBlockRows));
   launch.tables = reinterpret_cast<const int32_t*>(device_block + tables_offset());
   if (!element_table_.empty()) launch.table = device_block + element_table_offset();
   return launch;

@@ -183,6 +183,22 @@ Kernel KernelFor(ResizeArithmetic arithmetic) {
   return FusedKernel<ResizeArithmetic::kFloat, kVariant>;
 }
 
+// Rows for each block, as long as all blocks of the launch are at least as many as the device holds
+// at a time.
+int ChooseBlockRows(Kernel kernel, const FusedLaunch& launch, int64_t blocks_of_one_row) {
+  int device = 0;
+  int multiprocessors = 0;
+  int resident = 0;
+  Check(cudaGetDevice(&device), "cudaGetDevice");
+  Check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        "cudaDeviceGetAttribute");
+  Check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, launch.threads,
+                                                      static_cast<size_t>(launch.staged_bytes)),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  const int64_t rows = blocks_of_one_row / std::max(resident * multiprocessors, 1);
+  return static_cast<int>(std::clamp<int64_t>(rows, 1, kFusedMaxBlockRows));
+}
+
 // What a grid's third dimension may be.
 constexpr int kMaxImagesPerGrid = 65535;
 
@@ -198,7 +214,11 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
     part.image_count = std::min(launch.image_count - first, kMaxImagesPerGrid);
     const auto run = [&](Kernel kernel, FusedVariant variant) {
       if (launch.variant_count[static_cast<int>(variant)] == 0) return;
-      const int rows = BlockRows(launch, variant);
+      if (variant == FusedVariant::kCopied && launch.block_rows == 0) {
+        part.block_rows =
+            ChooseBlockRows(kernel, part, int64_t{tiles} * part.height * part.image_count);
+      }
+      const int rows = BlockRows(part, variant);
       const dim3 grid(tiles, static_cast<unsigned>((launch.height + rows - 1) / rows),
                       static_cast<unsigned>(part.image_count));
       const auto shared =

@@ -183,6 +183,13 @@ cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
   return cudaSuccess;
 }
 
+template <typename Function>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*, int threads,
+                                                          size_t) {
+  *blocks = 2048 / threads;
+  return cudaSuccess;
+}
+
 namespace endcap::emulation {
 
 // Whether a launch of that shape would be taken.
