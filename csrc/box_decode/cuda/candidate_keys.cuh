@@ -2,6 +2,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "box_decode/box_format.h"
 #include "box_decode/cuda/head_batch.h"
 #include "common/half.h"
@@ -54,6 +56,18 @@ __device__ inline void NoteBadKey(CandidateState& state, uint64_t key) {
   atomicMax(&state.bad_key, static_cast<unsigned long long>(~key));
 }
 
+// Calls filter with a value of the type that `input` of the image has, float or half; not for a
+// blank image.
+template <typename Filter>
+__device__ void WithElementType(const HeadImage& head, int input, const Filter& filter) {
+  if (head.blank != 0) return;
+  if (head.IsHalf(input)) {
+    filter(uint16_t{});
+  } else {
+    filter(float{});
+  }
+}
+
 // Whether all extra values of a row are finite.
 __device__ inline bool HasFiniteExtras(const HeadRule& rule, const HeadImage& head, uint32_t row) {
   const uint32_t end = rule.values.first_extra + rule.extra_values;
@@ -80,15 +94,13 @@ __device__ inline void AppendKeys(const HeadBatch& batch, uint32_t image, uint64
   batch.keys[static_cast<uint64_t>(image) * batch.key_capacity + place + __popc(before)] = key;
 }
 
-// Blocks that cover the image with most rows.
-inline uint32_t BlocksFor(const HeadBatch& batch, uint32_t rows_per_block) {
-  uint32_t blocks = 1;
-  for (int i = 0; i < batch.count; ++i) {
-    const uint64_t rows = batch.images[i].rows;
-    const auto wanted = static_cast<uint32_t>((rows + rows_per_block - 1) / rows_per_block);
-    blocks = wanted > blocks ? wanted : blocks;
-  }
-  return blocks;
+// Launches a kernel whose grid's x covers the rows of any image, and whose y has the images.
+inline void LaunchForRows(void (*kernel)(HeadBatch), const HeadBatch& batch,
+                          uint32_t rows_per_block, uint32_t threads, cudaStream_t stream) {
+  uint64_t most = 1;
+  for (int i = 0; i < batch.count; ++i) most = std::max<uint64_t>(most, batch.images[i].rows);
+  const auto blocks = static_cast<uint32_t>((most + rows_per_block - 1) / rows_per_block);
+  Launch(kernel, dim3(blocks, static_cast<uint32_t>(batch.count)), threads, 0, stream, batch);
 }
 
 }  // namespace endcap

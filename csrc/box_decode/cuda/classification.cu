@@ -114,13 +114,8 @@ __device__ void FilterLogits(const HeadBatch& batch, uint32_t image, Shared& sha
 __global__ void __launch_bounds__(kLogitThreads)
     FilterClassification(const __grid_constant__ HeadBatch batch) {
   __shared__ Shared shared;
-  const uint32_t image = blockIdx.x;
-  if (batch.images[image].blank != 0) return;
-  if (batch.images[image].IsHalf(0)) {
-    FilterLogits<uint16_t>(batch, image, shared);
-  } else {
-    FilterLogits<float>(batch, image, shared);
-  }
+  WithElementType(batch.images[blockIdx.x], 0,
+                  [&](auto value) { FilterLogits<decltype(value)>(batch, blockIdx.x, shared); });
 }
 
 }  // namespace

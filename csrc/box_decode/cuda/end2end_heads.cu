@@ -105,13 +105,11 @@ __global__ void __launch_bounds__(kEnd2EndThreads)
 }  // namespace
 
 void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kEnd2EndThreads), static_cast<uint32_t>(batch.count));
-  Launch(FilterEnd2End, grid, kEnd2EndThreads, 0, stream, batch);
+  LaunchForRows(FilterEnd2End, batch, kEnd2EndThreads, kEnd2EndThreads, stream);
 }
 
 void LaunchFilterDetectionRows(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kEnd2EndThreads), static_cast<uint32_t>(batch.count));
-  Launch(FilterDetectionRows, grid, kEnd2EndThreads, 0, stream, batch);
+  LaunchForRows(FilterDetectionRows, batch, kEnd2EndThreads, kEnd2EndThreads, stream);
 }
 
 }  // namespace endcap

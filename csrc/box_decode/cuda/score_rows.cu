@@ -195,20 +195,14 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
 
 __global__ void __launch_bounds__(kRowThreads)
     FilterScoreRows(const __grid_constant__ HeadBatch batch) {
-  const uint32_t image = blockIdx.y;
-  if (batch.images[image].blank != 0) return;
-  if (batch.images[image].IsHalf(batch.rule.rows.score_input)) {
-    FilterRow<uint16_t>(batch, image);
-  } else {
-    FilterRow<float>(batch, image);
-  }
+  WithElementType(batch.images[blockIdx.y], batch.rule.rows.score_input,
+                  [&](auto value) { FilterRow<decltype(value)>(batch, blockIdx.y); });
 }
 
 }  // namespace
 
 void LaunchFilterScoreRows(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kBlockRows), static_cast<uint32_t>(batch.count));
-  Launch(FilterScoreRows, grid, kRowThreads, 0, stream, batch);
+  LaunchForRows(FilterScoreRows, batch, kBlockRows, kRowThreads, stream);
 }
 
 }  // namespace endcap

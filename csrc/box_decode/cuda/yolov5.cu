@@ -165,21 +165,15 @@ __device__ void FilterRows(const HeadBatch& batch, uint32_t image) {
 
 __global__ void __launch_bounds__(32 * kWarps)
     FilterYolov5(const __grid_constant__ HeadBatch batch) {
-  const uint32_t image = blockIdx.y;
-  if (batch.images[image].blank != 0) return;
-  if (batch.images[image].IsHalf(0)) {
-    FilterRows<uint16_t>(batch, image);
-  } else {
-    FilterRows<float>(batch, image);
-  }
+  WithElementType(batch.images[blockIdx.y], 0,
+                  [&](auto value) { FilterRows<decltype(value)>(batch, blockIdx.y); });
 }
 
 }  // namespace
 
 // A warp for each row of heads [A, 5+C].
 void LaunchFilterYolov5(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kWarps * kWarpRows), static_cast<uint32_t>(batch.count));
-  Launch(FilterYolov5, grid, 32 * kWarps, 0, stream, batch);
+  LaunchForRows(FilterYolov5, batch, kWarps * kWarpRows, 32 * kWarps, stream);
 }
 
 }  // namespace endcap

@@ -3,6 +3,7 @@
 #include "box_decode/cuda/candidate_keys.cuh"
 #include "box_decode/cuda/filters.h"
 #include "box_decode/score.h"
+#include "cuda_runtime/block_sum.h"
 #include "cuda_runtime/launch.h"
 
 namespace endcap {
@@ -59,32 +60,24 @@ struct AnchorTile {
   }
   __device__ bool Holds(uint32_t place) const { return place < anchors - first; }
 
-  // Of an aligned tile, the lane's 16 bytes of a row; those of the first lane beyond the last
-  // anchor.
-  __device__ uint4 Load(uint32_t row) const {
-    return __ldg(reinterpret_cast<const uint4*>(Row(row) + (Holds(Place(0)) ? Place(0) : 0)));
-  }
-  __device__ static void Unpack(const uint4& raw, float (&values)[kLaneAnchors<T>]) {
-    struct Lane {
-      T values[kLaneAnchors<T>];
-    };
-    const auto lane = std::bit_cast<Lane>(raw);
-#pragma unroll
-    for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) values[k] = ToFloat(lane.values[k]);
-  }
-
-  // The lane's values of a row; 0 beyond the last anchor.
-  __device__ void Read(uint32_t row, float (&values)[kLaneAnchors<T>]) const {
-    const T* from = Row(row);
-    if (aligned) {
-      Unpack(Holds(Place(0)) ? Load(row) : make_uint4(0, 0, 0, 0), values);
+  // A lane's values of a row, 16 bytes; beyond the last anchor those of the tile's first ones.
+  struct Lane {
+    T values[kLaneAnchors<T>];
+  };
+  template <bool kAligned>
+  __device__ Lane Load(uint32_t row) const {
+    const auto place = [&](uint32_t k) { return Holds(Place(k)) ? Place(k) : 0; };
+    const T* from = AssumeGlobal(Row(row));
+    if constexpr (kAligned) {
+      return std::bit_cast<Lane>(__ldg(reinterpret_cast<const uint4*>(from + place(0))));
     } else {
+      Lane lane;
 #pragma unroll
-      for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) {
-        values[k] = Holds(Place(k)) ? ToFloat(from[Place(k)]) : 0.0F;
-      }
+      for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) lane.values[k] = __ldg(from + place(k));
+      return lane;
     }
   }
+  __device__ Lane Load(uint32_t row) const { return aligned ? Load<true>(row) : Load<false>(row); }
 
   // Four rows of boxes, for one anchor.
   __device__ BoxXyxy ReadBox(uint32_t place) const {
@@ -116,10 +109,10 @@ struct AnchorTile {
   // Notes the first NaN of the tile, in any row. For when there is one. All threads come.
   __device__ void NoteNan(uint32_t rows) const {
     for (uint32_t row = threadIdx.x / 32; row < rows; row += kTileWarps) {
-      float values[kLaneAnchors<T>];
-      Read(row, values);
+      const Lane lane = Load(row);
       for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) {
-        if (IsNan(values[k])) NoteFirst(&state->nan[0], row * anchors + first + Place(k));
+        if (IsNan(ToFloat(lane.values[k])))
+          NoteFirst(&state->nan[0], row * anchors + first + Place(k));
       }
     }
   }
@@ -133,9 +126,10 @@ struct WarpBests {
 static_assert(sizeof(WarpBests) <= 48 << 10);  // what every GPU gives a block
 
 // The lowest class of the lane's greatest scores among the warp's classes. Whether there was a NaN.
-template <typename T>
+template <bool kAligned, typename T>
 __device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, WarpBests& bests) {
   constexpr uint32_t kLane = kLaneAnchors<T>;
+  constexpr uint32_t kRows = kAligned ? kBatchRows : sizeof(T);  // 16 loads of a value each
   const uint32_t warp = threadIdx.x / 32;
   float best[kLane];
   uint32_t best_class[kLane];
@@ -144,36 +138,25 @@ __device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, W
     best[k] = -INFINITY;
     best_class[k] = 0;
   }
-  const auto take = [&](uint32_t c, const float (&values)[kLane]) {
+  for (uint32_t first = warp; first < num_classes; first += kTileWarps * kRows) {
+    // The last class is read in place of those beyond it: reading it again changes nothing.
+    const auto class_at = [&](uint32_t j) { return min(first + j * kTileWarps, num_classes - 1); };
+    typename AnchorTile<T>::Lane lanes[kRows];
 #pragma unroll
-    for (uint32_t k = 0; k < kLane; ++k) {
-      nan |= IsNan(values[k]);
-      if (values[k] > best[k]) {
-        best[k] = values[k];
-        best_class[k] = c;
-      }
+    for (uint32_t j = 0; j < kRows; ++j) {
+      lanes[j] = tile.template Load<kAligned>(4 + class_at(j));
     }
-  };
-  float values[kLane];
-  if (tile.aligned) {
-    for (uint32_t first = warp; first < num_classes; first += kTileWarps * kBatchRows) {
-      // The last class is read in place of those beyond it: reading it again changes nothing.
-      const auto class_at = [&](uint32_t j) {
-        return min(first + j * kTileWarps, num_classes - 1);
-      };
-      uint4 raw[kBatchRows];
 #pragma unroll
-      for (uint32_t j = 0; j < kBatchRows; ++j) raw[j] = tile.Load(4 + class_at(j));
+    for (uint32_t j = 0; j < kRows; ++j) {
 #pragma unroll
-      for (uint32_t j = 0; j < kBatchRows; ++j) {
-        tile.Unpack(raw[j], values);
-        take(class_at(j), values);
+      for (uint32_t k = 0; k < kLane; ++k) {
+        const float value = ToFloat(lanes[j].values[k]);
+        nan |= IsNan(value);
+        if (value > best[k]) {
+          best[k] = value;
+          best_class[k] = class_at(j);
+        }
       }
-    }
-  } else {
-    for (uint32_t c = warp; c < num_classes; c += kTileWarps) {
-      tile.Read(4 + c, values);
-      take(c, values);
     }
   }
 #pragma unroll
@@ -198,11 +181,8 @@ __device__ uint64_t BestKey(const HeadRule& rule, const AnchorTile<T>& tile, uin
       best_class = other_class;
     }
   }
-  if (!(raw > rule.raw_limit)) return kNoKey;
+  if (!Passes(rule, best_class, raw)) return kNoKey;
   const float score = ActivateScore(rule.activation, raw);
-  if (!(score > rule.score_limit) || !PassesClass(rule.class_limits, best_class, score)) {
-    return kNoKey;
-  }
   const uint32_t anchor = tile.first + place;
   const uint64_t key =
       ScoreKey(score, anchor * static_cast<uint32_t>(rule.num_classes) + best_class);
@@ -222,7 +202,8 @@ __device__ void FilterTileForBestClass(const HeadBatch& batch, uint32_t image, W
   BoxXyxy box = {};
   if (has_anchor) box = tile.ReadBox(place);
   bool nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
-  nan |= FindWarpBests(tile, num_classes, bests);
+  nan |= tile.aligned ? FindWarpBests<true>(tile, num_classes, bests)
+                      : FindWarpBests<false>(tile, num_classes, bests);
   const bool tile_has_nan = __syncthreads_or(nan) != 0;
   if (tile_has_nan && batch.rule.drops == 0) {
     tile.NoteNan(4 + num_classes);
@@ -241,13 +222,9 @@ __device__ void FilterTileForBestClass(const HeadBatch& batch, uint32_t image, W
 __global__ void __launch_bounds__(kTileThreads, kTileBlocks)
     FilterYolov8(const __grid_constant__ HeadBatch batch) {
   __shared__ WarpBests bests;
-  const uint32_t image = blockIdx.y;
-  if (batch.images[image].blank != 0) return;
-  if (batch.images[image].IsHalf(0)) {
-    FilterTileForBestClass<uint16_t>(batch, image, bests);
-  } else {
-    FilterTileForBestClass<float>(batch, image, bests);
-  }
+  WithElementType(batch.images[blockIdx.y], 0, [&](auto value) {
+    FilterTileForBestClass<decltype(value)>(batch, blockIdx.y, bests);
+  });
 }
 
 // Appends the candidates that a lane has found among `Rows` classes from `first_class` on: bit row
@@ -257,12 +234,8 @@ template <typename T>
 __device__ void AppendPassing(const HeadBatch& batch, uint32_t image, const AnchorTile<T>& tile,
                               uint32_t first_class, uint32_t passing, const bool* bad_box) {
   const uint32_t lane = threadIdx.x % 32;
-  uint32_t end = __popc(passing);  // the lane's share ends there
-  const uint32_t own = end;
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const uint32_t before = __shfl_up_sync(kAllLanes, end, step);
-    if (lane >= step) end += before;
-  }
+  const uint32_t own = __popc(passing);
+  const uint32_t end = InclusiveWarpSum(own);  // the lane's share ends there
   const uint32_t total = __shfl_sync(kAllLanes, end, 31);
   if (total == 0) return;
   uint32_t place = 0;
@@ -304,12 +277,12 @@ __device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, 
 #pragma unroll
     for (uint32_t row = 0; row < kRows; ++row) {
       if (c + row >= num_classes) break;
-      float values[kLane];
-      tile.Read(4 + c + row, values);
+      const auto lane = tile.Load(4 + c + row);
 #pragma unroll
       for (uint32_t k = 0; k < kLane; ++k) {
-        nan |= IsNan(values[k]);
-        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, c + row, values[k]) &&
+        const float value = ToFloat(lane.values[k]);
+        nan |= IsNan(value);
+        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, c + row, value) &&
                             !(drops && bad_box[tile.Place(k)]);
         passing |= static_cast<uint32_t>(passes) << (row * kLane + k);
       }
@@ -322,27 +295,21 @@ __device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, 
 __global__ void __launch_bounds__(kTileThreads)
     FilterYolov8MultiLabel(const __grid_constant__ HeadBatch batch) {
   __shared__ bool bad_box[kTileAnchors<uint16_t>];
-  const uint32_t image = blockIdx.y;
-  if (batch.images[image].blank != 0) return;
-  if (batch.images[image].IsHalf(0)) {
-    FilterTileForEveryClass<uint16_t>(batch, image, bad_box);
-  } else {
-    FilterTileForEveryClass<float>(batch, image, bad_box);
-  }
+  WithElementType(batch.images[blockIdx.y], 0, [&](auto value) {
+    FilterTileForEveryClass<decltype(value)>(batch, blockIdx.y, bad_box);
+  });
 }
 
 }  // namespace
 
 // The best class of every anchor, for heads [4+C, A].
 void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kTileAnchors<float>), static_cast<uint32_t>(batch.count));
-  Launch(FilterYolov8, grid, kTileThreads, 0, stream, batch);
+  LaunchForRows(FilterYolov8, batch, kTileAnchors<float>, kTileThreads, stream);
 }
 
 // Every class over the threshold of every anchor, for heads [4+C, A].
 void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kTileAnchors<float>), static_cast<uint32_t>(batch.count));
-  Launch(FilterYolov8MultiLabel, grid, kTileThreads, 0, stream, batch);
+  LaunchForRows(FilterYolov8MultiLabel, batch, kTileAnchors<float>, kTileThreads, stream);
 }
 
 }  // namespace endcap

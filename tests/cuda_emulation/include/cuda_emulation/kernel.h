@@ -15,9 +15,9 @@
 #define __device__
 #define __host__
 #if defined(ENDCAP_CUDA_RACES)
-#define __shared__ static thread_local
+#define __shared__ [[maybe_unused]] static thread_local
 #else
-#define __shared__ static
+#define __shared__ [[maybe_unused]] static
 #endif
 #define __grid_constant__
 #define __launch_bounds__(...)
