@@ -25,7 +25,7 @@ struct KeyChunk {
     uint64_t runs[kSize];
     uint32_t buckets[kBuckets];
   };
-  uint32_t warp_sums[32];
+  uint32_t warp_sums[kSize / 32];
   uint32_t size;
 };
 
@@ -37,18 +37,11 @@ struct BucketCut {
 
 template <uint32_t kSize>
 __device__ BucketCut CutBuckets(KeyChunk<kSize>& chunk) {
-  const uint32_t t = threadIdx.x;
-  const uint32_t first = chunk.buckets[2 * t];
-  const uint32_t second = chunk.buckets[2 * t + 1];
-  const uint32_t in_warp = InclusiveWarpSum(first + second);
-  if (t % 32 == 31) chunk.warp_sums[t / 32] = in_warp;
-  if (t < 32 && t >= kSize / 32) chunk.warp_sums[t] = 0;
-  if (t == 0) chunk.size = 0;
-  __syncthreads();
-  const uint32_t warps = InclusiveWarpSum(chunk.warp_sums[t % 32]);
-  const uint32_t before = __shfl_sync(0xFFFFFFFFU, warps, static_cast<int>(t / 32 + 31) % 32);
-  const uint32_t sum = in_warp + (t < 32 ? 0 : before);  // of the buckets up to the second
-  const uint32_t sum_first = sum - second;
+  const uint32_t first = chunk.buckets[2 * threadIdx.x];
+  const uint32_t second = chunk.buckets[2 * threadIdx.x + 1];
+  if (threadIdx.x == 0) chunk.size = 0;
+  const uint32_t sum_first = SumInBlock(first + second, chunk.warp_sums).before + first;
+  const uint32_t sum = sum_first + second;
   if (sum_first <= kSize) atomicMax(&chunk.size, sum_first);
   if (sum <= kSize) atomicMax(&chunk.size, sum);
   const int whole = __syncthreads_count(sum_first <= kSize) + __syncthreads_count(sum <= kSize);

@@ -65,18 +65,11 @@ __global__ void __launch_bounds__(kThreads)
 // comes after them.
 __global__ void __launch_bounds__(kNmsChunk)
     FindOverlaps(const NmsLaunch launch, const NmsArrays arrays) {
-  __shared__ float4 xyxy[32];
-  __shared__ float areas[32];
-  __shared__ int32_t classes[32];
+  __shared__ NmsBox others[32];
   const uint32_t t = threadIdx.x;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kNmsChunk;
   const int64_t group = first + 32 * blockIdx.y;
-  if (t < 32 && group + t < launch.count) {
-    const NmsBox box = arrays.boxes[group + t];
-    xyxy[t] = box.xyxy;
-    areas[t] = box.area;
-    classes[t] = box.class_id;
-  }
+  if (t < 32 && group + t < launch.count) others[t] = arrays.boxes[group + t];
   __syncthreads();
   uint32_t suppressors = 0;
   const int64_t own = first + t;
@@ -84,8 +77,7 @@ __global__ void __launch_bounds__(kNmsChunk)
     const NmsBox box = arrays.boxes[own];
     const auto before = static_cast<uint32_t>(own - group < 32 ? own - group : 32);
     for (uint32_t i = 0; i < before; ++i) {
-      const NmsBox other = {xyxy[i], areas[i], classes[i]};
-      if (Suppresses(other, box, launch.iou_limit)) suppressors |= 1U << i;
+      if (Suppresses(others[i], box, launch.iou_limit)) suppressors |= 1U << i;
     }
   }
   arrays.overlaps[(size_t{blockIdx.x} * 32 + blockIdx.y) * kNmsChunk + t] = suppressors;
@@ -97,21 +89,15 @@ __device__ void WriteKept(const NmsLaunch& launch, const NmsArrays& arrays, uint
   const uint32_t t = threadIdx.x;
   const unsigned long long before_chunk = arrays.progress->kept;
   const auto room = static_cast<unsigned long long>(launch.max_detections) - before_chunk;
-  uint32_t before = __popc(words[t / 32] & ((1U << (t % 32)) - 1U));
-  uint32_t total = 0;
-  for (uint32_t g = 0; g < 32; ++g) {
-    const uint32_t in_group = __popc(words[g]);
-    if (g < t / 32) before += in_group;
-    total += in_group;
-  }
-  if ((words[t / 32] >> (t % 32) & 1U) != 0 && before < room) {
+  const BlockSum place = CountBits(words);
+  if ((words[t / 32] >> (t % 32) & 1U) != 0 && place.before < room) {
     const size_t own = size_t{chunk} * kNmsChunk + t;
-    launch.kept[before_chunk + before] = KeyPosition(arrays.sorted_keys[own]);
-    arrays.chunk_kept[before] = arrays.boxes[own];
+    launch.kept[before_chunk + place.before] = KeyPosition(arrays.sorted_keys[own]);
+    arrays.chunk_kept[place.before] = arrays.boxes[own];
   }
   __syncthreads();  // all have read the progress
   if (t != 0) return;
-  const auto kept = static_cast<uint32_t>(total < room ? total : room);
+  const auto kept = static_cast<uint32_t>(place.total < room ? place.total : room);
   arrays.progress->kept = before_chunk + kept;
   arrays.progress->chunk_kept = kept;
 }
@@ -139,9 +125,7 @@ __global__ void __launch_bounds__(kNmsChunk)
 // The boxes from `first` on, against those that the last chunk kept.
 __global__ void __launch_bounds__(kThreads)
     SuppressLater(const NmsLaunch launch, const NmsArrays arrays, int64_t first) {
-  __shared__ float4 xyxy[kThreads];
-  __shared__ float areas[kThreads];
-  __shared__ int32_t classes[kThreads];
+  __shared__ NmsBox others[kThreads];
   if (arrays.progress->kept >= static_cast<unsigned long long>(launch.max_detections)) return;
   const uint32_t kept = arrays.progress->chunk_kept;
   const int64_t own = first + GlobalThread();
@@ -152,16 +136,10 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t tile = 0; tile < kept; tile += kThreads) {
     if (__syncthreads_or(alive) == 0) break;
     const uint32_t size = min(kThreads, kept - tile);
-    if (threadIdx.x < size) {
-      const NmsBox other = arrays.chunk_kept[tile + threadIdx.x];
-      xyxy[threadIdx.x] = other.xyxy;
-      areas[threadIdx.x] = other.area;
-      classes[threadIdx.x] = other.class_id;
-    }
+    if (threadIdx.x < size) others[threadIdx.x] = arrays.chunk_kept[tile + threadIdx.x];
     __syncthreads();
     for (uint32_t i = 0; i < size && alive; ++i) {
-      const NmsBox other = {xyxy[i], areas[i], classes[i]};
-      alive = !Suppresses(other, box, launch.iou_limit);
+      alive = !Suppresses(others[i], box, launch.iou_limit);
     }
   }
   if (was_alive && !alive) arrays.suppressed[own] = 1;

@@ -77,6 +77,19 @@ __device__ inline uint32_t FirstBits(uint32_t bits, uint32_t count) {
   return bits;
 }
 
+// The set bits of 32 words, one for each thread of a block: before the thread's, and all.
+__device__ inline BlockSum CountBits(const uint32_t* words) {
+  const uint32_t own = threadIdx.x / 32;
+  BlockSum bits = {static_cast<uint32_t>(__popc(words[own] & ((1U << (threadIdx.x % 32)) - 1U))),
+                   0};
+  for (uint32_t word = 0; word < 32; ++word) {
+    const uint32_t in_word = __popc(words[word]);
+    if (word < own) bits.before += in_word;
+    bits.total += in_word;
+  }
+  return bits;
+}
+
 // Suppression of rotated boxes within one image: chunk after chunk, by one block of kRotatedChunk
 // threads. Each thread compares the bounds of its candidate; the few pairs that remain are
 // expensive to compare and are distributed over the block. Every thread of the block must call
@@ -193,13 +206,9 @@ class RotatedSuppression {
       }
       return kNoSuppressor;
     });
-    uint32_t row = rows_ + __popc(shared_.alive[t / 32] & ((1U << (t % 32)) - 1U));
-    for (uint32_t word = 0; word < 32; ++word) {
-      const uint32_t in_word = __popc(shared_.alive[word]);
-      if (word < t / 32) row += in_word;
-      rows_ += in_word;
-    }
-    rows_ = min(rows_, max_rows);
+    const BlockSum place = CountBits(shared_.alive);
+    const uint32_t row = rows_ + place.before;
+    rows_ = min(rows_ + place.total, max_rows);
     if (alive && row < max_rows) kept_keys_[row] = chunk_.keys[t];
     if (t < size) AddSuppressor(taken_ + t);
     taken_ += size;

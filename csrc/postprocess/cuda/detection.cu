@@ -191,8 +191,7 @@ __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& bat
 }
 
 __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
-                              const uint64_t* keys, Shared& shared) {
-  const uint32_t count = heads.states[image].count;
+                              const uint64_t* keys, uint32_t count, Shared& shared) {
   const uint32_t candidates = min(count, batch.max_candidates);
   uint64_t from = 0;
   uint32_t rows = 0;
@@ -232,19 +231,11 @@ __global__ void __launch_bounds__(kChunk)
     WriteDetections(const __grid_constant__ HeadBatch heads,
                     const __grid_constant__ DetectionBatch batch) {
   __shared__ Shared shared;
-  const uint32_t image = blockIdx.x;
-  const int32_t status = batch.images[image].status;
-  if (status != 0) {
-    return WriteNothing(heads, batch, image, status, Fault(DetectionFault::kNone));
-  }
-  const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
-  const DetectionRecord& record = shared.faults.record;
-  FindFault(heads, batch, image, keys, shared.faults);
-  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
-  const uint32_t rows = WriteRows(heads, batch, image, keys, shared);
-  WriteImageKeypoints(heads, batch, image, rows, shared.faults);
-  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
-  FinishImage(heads, batch, image, rows, record);
+  WriteImage(heads, batch, shared.faults, [&](const uint64_t* keys, uint32_t count) {
+    const uint32_t rows = WriteRows(heads, batch, blockIdx.x, keys, count, shared);
+    WriteImageKeypoints(heads, batch, blockIdx.x, rows, shared.faults);
+    return rows;
+  });
 }
 
 }  // namespace

@@ -17,21 +17,21 @@ __device__ T* Output(const DetectionImage& image, int32_t position) {
 }
 
 template <typename T>
+__device__ void Fill(T* to, uint64_t first, uint64_t end, T value) {
+  if (to == nullptr) return;
+  for (uint64_t i = first + threadIdx.x; i < end; i += blockDim.x) to[i] = value;
+}
+
+template <typename T>
 __device__ void FillOutput(const DetectionImage& image, int32_t position, uint32_t first,
                            uint32_t end, T value) {
-  T* to = Output<T>(image, position);
-  if (to == nullptr) return;
-  for (uint32_t i = first + threadIdx.x; i < end; i += blockDim.x) to[i] = value;
+  Fill(Output<T>(image, position), first, end, value);
 }
 
 // Keypoints or angles of rows [first, rows), which hold nothing.
 __device__ inline void FillExtra(const DetectionImage& image, uint32_t values, uint32_t first,
                                  uint32_t rows) {
-  if (image.extra == nullptr) return;
-  const uint64_t end = uint64_t{rows} * values;
-  for (uint64_t i = uint64_t{first} * values + threadIdx.x; i < end; i += blockDim.x) {
-    image.extra[i] = 0.0F;
-  }
+  Fill(image.extra, uint64_t{first} * values, uint64_t{rows} * values, 0.0F);
 }
 
 // Rows [first, rows) hold nothing.
@@ -200,6 +200,25 @@ __device__ inline void FinishImage(const HeadBatch& heads, const DetectionBatch&
   written.num_detections = static_cast<int32_t>(rows);
   written.truncated = heads.states[image].count > batch.max_candidates ? 1 : 0;
   written.dropped = static_cast<int32_t>(heads.states[image].dropped);
+}
+
+// The block's image. write_rows(keys, count) writes its rows and returns their number, or makes
+// faults.record an error.
+template <typename WriteRows>
+__device__ void WriteImage(const HeadBatch& heads, const DetectionBatch& batch, ImageFaults& faults,
+                           WriteRows write_rows) {
+  const uint32_t image = blockIdx.x;
+  const int32_t status = batch.images[image].status;
+  if (status != 0) {
+    return WriteNothing(heads, batch, image, status, Fault(DetectionFault::kNone));
+  }
+  const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
+  const DetectionRecord& record = faults.record;
+  FindFault(heads, batch, image, keys, faults);
+  uint32_t rows = 0;
+  if (record.fault == DetectionFault::kNone) rows = write_rows(keys, heads.states[image].count);
+  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
+  FinishImage(heads, batch, image, rows, record);
 }
 
 }  // namespace endcap

@@ -133,8 +133,6 @@ __device__ uint32_t WriteBestRows(const RotatedHead& head, const DetectionBatch&
   const uint32_t candidates = min(count, batch.max_candidates);
   uint64_t from = 0;
   uint32_t rows = 0;
-  if (threadIdx.x < 32) chunk.warp_sums[threadIdx.x] = 0;  // there are fewer warps
-  __syncthreads();
   for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
     const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
     const uint64_t key = chunk.keys[threadIdx.x];
@@ -157,20 +155,11 @@ __device__ uint32_t WriteBestRows(const RotatedHead& head, const DetectionBatch&
 template <typename WriteRows>
 __device__ void WriteRotatedImage(const HeadBatch& heads, const DetectionBatch& batch,
                                   ImageFaults& faults, WriteRows write_rows) {
-  const uint32_t image = blockIdx.x;
-  const DetectionImage& target = batch.images[image];
-  if (target.status != 0) {
-    return WriteNothing(heads, batch, image, target.status, Fault(DetectionFault::kNone));
-  }
-  const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
-  const uint32_t count = heads.states[image].count;
-  const RotatedHead head = {heads.rule, heads.images[image]};
-  const DetectionRecord& record = faults.record;
-  FindFault(heads, batch, image, keys, faults);
-  if (record.fault == DetectionFault::kNone) FindBadAngle(head, batch, keys, count, faults);
-  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
-  const uint32_t rows = write_rows(head, keys, count);
-  FinishImage(heads, batch, image, rows, record);
+  const RotatedHead head = {heads.rule, heads.images[blockIdx.x]};
+  WriteImage(heads, batch, faults, [&](const uint64_t* keys, uint32_t count) {
+    FindBadAngle(head, batch, keys, count, faults);
+    return faults.record.fault == DetectionFault::kNone ? write_rows(head, keys, count) : 0;
+  });
 }
 
 template <typename Comparison>
