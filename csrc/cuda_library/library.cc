@@ -45,32 +45,32 @@ int32_t OnDevice(int32_t device, Body body) noexcept {
   });
 }
 
-constexpr KernelTable kKernels = {
-    .preprocess =
-        [](int32_t device, const FusedLaunch* launch, void* stream) {
-          return OnDevice(device, [&] { LaunchFused(*launch, stream); });
-        },
-    .detect =
-        [](int32_t device, const DetectionLaunch* launch, void* stream) {
-          return OnDevice(device, [&] { LaunchDetection(*launch, stream); });
-        },
-    .nms = [](int32_t device, const NmsLaunch* launch,
-              void* stream) { return OnDevice(device, [&] { LaunchNms(*launch, stream); }); },
-    .nms_rotated =
-        [](int32_t device, const RotatedNmsLaunch* launch, void* stream) {
-          return OnDevice(device, [&] { LaunchRotatedNms(*launch, stream); });
-        },
+// Entries of the tables: kFunction with the entry's arguments, of a pointer or for a result.
 
-    .nvjpeg_describe =
-        [](int32_t device, NvjpegFacts* facts) {
-          return OnDevice(device, [&] { ReadNvjpegFacts(*facts); });
-        },
-    .nvjpeg_open =
-        [](int32_t device, void** decoder) {
-          return OnDevice(device, [&] { *decoder = OpenNvjpeg(); });
-        },
-    .nvjpeg_close = [](int32_t device,
-                       void* decoder) { return OnDevice(device, [&] { CloseNvjpeg(decoder); }); },
+template <auto kFunction, typename... Args>
+int32_t Call(int32_t device, Args... args) noexcept {
+  return OnDevice(device, [&] { kFunction(args...); });
+}
+
+template <auto kFunction, typename Object, typename... Args>
+int32_t CallWith(int32_t device, Object* object, Args... args) noexcept {
+  return OnDevice(device, [&] { kFunction(*object, args...); });
+}
+
+template <auto kFunction, typename Result>
+int32_t Make(int32_t device, Result* result) noexcept {
+  return OnDevice(device, [&] { *result = kFunction(); });
+}
+
+constexpr KernelTable kKernels = {
+    .preprocess = CallWith<LaunchFused>,
+    .detect = CallWith<LaunchDetection>,
+    .nms = CallWith<LaunchNms>,
+    .nms_rotated = CallWith<LaunchRotatedNms>,
+
+    .nvjpeg_describe = CallWith<ReadNvjpegFacts>,
+    .nvjpeg_open = Make<OpenNvjpeg>,
+    .nvjpeg_close = Call<CloseNvjpeg>,
     .nvjpeg_parse =
         [](int32_t device, void* decoder, NvjpegImage* image) {
           return OnDevice(device, [&] { ParseNvjpeg(decoder, *image); });
@@ -101,10 +101,7 @@ constexpr CudaApi kApi = {
         [](int32_t device, size_t bytes, void* stream, void** memory) {
           return OnDevice(device, [&] { *memory = AllocateOnDevice(device, bytes, stream); });
         },
-    .release =
-        [](int32_t device, void* memory, void* stream) {
-          return OnDevice(device, [&] { ReleaseOnDevice(memory, stream); });
-        },
+    .release = Call<ReleaseOnDevice>,
     .release_after =
         [](int32_t device, void* memory, void* const* streams, int32_t stream_count, bool after_all,
            bool* released) {
@@ -117,12 +114,9 @@ constexpr CudaApi kApi = {
         [](int32_t device, size_t bytes, void** memory) {
           return OnDevice(device, [&] { *memory = AllocatePinned(bytes); });
         },
-    .release_pinned = [](int32_t device,
-                         void* memory) { return OnDevice(device, [&] { ReleasePinned(memory); }); },
-    .copy = [](int32_t device, void* to, const void* from, size_t bytes,
-               void* stream) { return OnDevice(device, [&] { Copy(to, from, bytes, stream); }); },
-    .fill = [](int32_t device, void* to, int32_t byte, size_t bytes,
-               void* stream) { return OnDevice(device, [&] { Fill(to, byte, bytes, stream); }); },
+    .release_pinned = Call<ReleasePinned>,
+    .copy = Call<Copy>,
+    .fill = Call<Fill>,
     .locate =
         [](const void* memory, CudaMemoryKind* kind, int32_t* device) {
           return Guard([&] {
@@ -132,32 +126,17 @@ constexpr CudaApi kApi = {
           });
         },
 
-    .create_stream =
-        [](int32_t device, void** stream) {
-          return OnDevice(device, [&] { *stream = CreateStream(); });
-        },
-    .destroy_stream = [](int32_t device,
-                         void* stream) { return OnDevice(device, [&] { DestroyStream(stream); }); },
-    .wait_stream = [](int32_t device,
-                      void* stream) { return OnDevice(device, [&] { WaitForStream(stream); }); },
-    .check_stream = [](int32_t device,
-                       void* stream) { return OnDevice(device, [&] { CheckStream(stream); }); },
+    .create_stream = Make<CreateStream>,
+    .destroy_stream = Call<DestroyStream>,
+    .wait_stream = Call<WaitForStream>,
+    .check_stream = Call<CheckStream>,
     .capture_id = [](int32_t device, void* stream,
                      uint64_t* id) { return OnDevice(device, [&] { *id = CaptureId(stream); }); },
-    .create_event = [](int32_t device,
-                       void** event) { return OnDevice(device, [&] { *event = CreateEvent(); }); },
-    .destroy_event = [](int32_t device,
-                        void* event) { return OnDevice(device, [&] { DestroyEvent(event); }); },
-    .record_event =
-        [](int32_t device, void* event, void* stream) {
-          return OnDevice(device, [&] { RecordEvent(event, stream); });
-        },
-    .wait_event = [](int32_t device,
-                     void* event) { return OnDevice(device, [&] { WaitForEvent(event); }); },
-    .order_after_event =
-        [](int32_t device, void* stream, void* event) {
-          return OnDevice(device, [&] { OrderAfterEvent(stream, event); });
-        },
+    .create_event = Make<CreateEvent>,
+    .destroy_event = Call<DestroyEvent>,
+    .record_event = Call<RecordEvent>,
+    .wait_event = Call<WaitForEvent>,
+    .order_after_event = Call<OrderAfterEvent>,
 };
 
 }  // namespace
