@@ -29,8 +29,9 @@ cat >"$server/bin/tritonserver" <<END
 # Leaks are not looked for: what the server and Python keep until their end would hide ours. DALI's
 # Python module brings an operator new of its own, and frees by that of the process. Freed memory is
 # kept for less than by default, as the tests have some 200 processes at a time. A signal of a division
-# by zero ends the server as it does without the runtime; in endcap's code UBSan sees it before.
-export ASAN_OPTIONS="detect_leaks=0:alloc_dealloc_mismatch=0:quarantine_size_mb=16:handle_sigfpe=0:log_path=$build/reports/address:suppressions=$build/server/suppressions"
+# by zero, or of a shortened file, ends the server as it does without the runtime; in endcap's code UBSan
+# sees the former before.
+export ASAN_OPTIONS="detect_leaks=0:alloc_dealloc_mismatch=0:quarantine_size_mb=16:handle_sigfpe=0:handle_sigbus=0:log_path=$build/reports/address:suppressions=$build/server/suppressions"
 export UBSAN_OPTIONS="print_stacktrace=1:log_path=$build/reports/undefined"
 export LD_PRELOAD="$runtime"
 exec "$installed" "\$@"

@@ -54,7 +54,9 @@ Frame MakeFrame(FuzzInput& input, int number) {
   if (count > 0 && input.Happens(24)) frame.boxes[input.Size(4 * count - 1)] = input.AnyFloat();
   if (count > 0 && input.Happens(8)) frame.scores[input.Size(count - 1)] = input.AnyFloat();
   if (input.Happens(8)) frame.classes.clear();
-  if (noise.Below(4) > 0) frame.info.timestamp = noise.Number(0.9, 1.1, steps) * number;
+  if (noise.Below(4) > 0) {
+    frame.info.timestamp = double{noise.Number(0.9, 1.1, steps)} * number;
+  }
   if (noise.Below(4) == 0) {
     for (double& each : frame.info.camera_motion) each += noise.Number(-0.5, 0.5, steps);
   }

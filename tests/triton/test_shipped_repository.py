@@ -67,7 +67,7 @@ def served() -> Iterator[Served]:
                 break
         yield Served(process.pid, urls)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 @pytest.fixture(scope="module")
