@@ -73,7 +73,9 @@ class TrackList : public TrackingMethodState {
     const double elapsed = FramesUntil(info.timestamp);
     const CameraMotion camera(info.camera_motion);
     if (!camera.IsValid()) {
-      FailArgument("the camera's motion is not finite, mirrors, or has no inverse");
+      FailArgument(
+          "camera_motion is not finite, mirrors, or has no inverse: give the matrix of a "
+          "rotation, a scale and a shift");
     }
     timestamp_ = info.timestamp;
     const int64_t steps = std::max<int64_t>(std::llround(elapsed), 1);

@@ -287,11 +287,11 @@ TEST(CudaRuntime, MemoryIsNotFreedOnStreamsThatACaptureMakesUnusable) {
 TEST(CudaRuntime, AnAllocationWaitsForMemoryThatIsStillToBeFreed) {
   const CudaStream producer(0);
   const CudaStream consumer(0);
-  constexpr size_t kMostMemory = size_t{1200} << 20;  // the emulated GPU has 2 GiB
-  std::shared_ptr<void> memory = AllocateCuda(kMostMemory, {0, producer.get()});
+  constexpr size_t kLargeBytes = size_t{1200} << 20;  // the emulated GPU has 2 GiB
+  std::shared_ptr<void> memory = AllocateCuda(kLargeBytes, {0, producer.get()});
   AddCudaConsumer(memory, consumer.get(), std::make_shared<int>());
   memory.reset();
-  EXPECT_NE(AllocateCuda(kMostMemory, {0, producer.get()}), nullptr);
+  EXPECT_NE(AllocateCuda(kLargeBytes, {0, producer.get()}), nullptr);
 }
 
 TEST(CudaRuntime, MemoryOfBeforeACaptureIsNotFreedByTheGraph) {
