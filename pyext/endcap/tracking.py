@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._arrays import to_array
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.parameters import Parameter, list_parameters, to_parameters
@@ -121,7 +122,9 @@ class Tracker:
                 "rotated boxes cannot be tracked: leave the angles out by "
                 "dataclasses.replace(detections, angles=None), which tracks the boxes unrotated"
             )
-        matrix = None if camera_motion is None else np.asarray(camera_motion, np.float64)
+        matrix = None
+        if camera_motion is not None:
+            matrix = to_array(camera_motion, np.float64, "camera_motion")
         if matrix is not None and matrix.shape != (2, 3):
             raise InvalidArgumentError(f"camera_motion has the shape {matrix.shape}: give [2, 3]")
         ids = self._core.update(

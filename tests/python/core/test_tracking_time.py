@@ -155,6 +155,7 @@ REFUSED: dict[str, list[Any]] = {
         for x, a, y in ((np.inf, 0, 1), (0, np.nan, 1), (0, 0, -1), (0, 2, 0))
     ],
     r"camera_motion has the shape \(3, 3\): give \[2, 3\]": [{"camera_motion": np.eye(3)}],
+    "camera_motion is <U1: give float64": [{"camera_motion": "x"}],
 }
 
 
