@@ -8,7 +8,8 @@
 namespace endcap {
 namespace {
 
-// 6/8 and 7/8 take as long as the whole size or longer, see "Inverse DCT" in docs/benchmarks.md.
+// 6/8 and 7/8 take as long as the whole size or longer: halved chroma then has blocks of 12 and 14
+// samples a side, three times the work of 8.
 constexpr int kMaxUsefulEighths = 5;
 
 // std::nearbyint rounds half to even, as Python's round does.
