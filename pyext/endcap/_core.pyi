@@ -1,14 +1,17 @@
-"""Types of the compiled module."""
+"""Types of the compiled module, which is below all others: it imports none of endcap."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from endcap._images import ImageBuffer, YuvBuffers
-from endcap.parameters import Parameters
-
+# An encoded file, or pixels; uint8.
+ImageBuffer: TypeAlias = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+# Layout, planes, matrix and range of an image in YUV.
+YuvBuffers: TypeAlias = tuple[str, list[ImageBuffer | CudaTensor], str, str]
+# Names and values as text.
+Parameters = list[tuple[str, str]]
 Spec = tuple[str, str, list[int]]
 Parameter = tuple[str, str, str, str]
 # Head, geometry, status, out, whether run-length encodings are wanted.

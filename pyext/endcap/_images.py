@@ -26,9 +26,6 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".d
 # [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ or __array__ count as arrays. A
 # YuvImage is pixels in YUV.
 Image: TypeAlias = Any
-ImageBuffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
-# Layout, planes, matrix and range of a YuvImage.
-YuvBuffers: TypeAlias = "tuple[str, list[ImageBuffer | _core.CudaTensor], str, str]"
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ def is_single_image(images: Image | Sequence[Image]) -> bool:
     return not isinstance(images, (list, tuple))
 
 
-def image_count(buffers: Sequence[ImageBuffer | YuvBuffers | _core.CudaTensor]) -> int:
+def image_count(buffers: Sequence[_core.ImageBuffer | _core.YuvBuffers | _core.CudaTensor]) -> int:
     """Return how many images the core sees in buffers: an only one may be a batch [N,H,W,3]."""
     if len(buffers) == 1:
         shape = tuple(getattr(buffers[0], "shape", ()))
@@ -162,7 +159,7 @@ def to_buffer(image: Image, limits: SizeLimits | None = None, target: Target | N
     return tensor if len(tensor.shape) != 1 else tensor.rows(0, limits.max_bytes + 1).to_numpy()
 
 
-def _to_image(image: Image, limits: SizeLimits | None) -> ImageBuffer:
+def _to_image(image: Image, limits: SizeLimits | None) -> _core.ImageBuffer:
     if isinstance(image, (bytes, bytearray)):
         return image
     if isinstance(image, (str, os.PathLike)):
@@ -198,7 +195,7 @@ def _pixels_to_reject(shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     return np.broadcast_to(np.zeros(shape[-row_rank:], np.uint8), shape)
 
 
-def _to_plane(plane: Image, image: YuvImage, limits: SizeLimits | None) -> ImageBuffer:
+def _to_plane(plane: Image, image: YuvImage, limits: SizeLimits | None) -> _core.ImageBuffer:
     if isinstance(plane, (bytes, bytearray)):
         return plane
     array = to_array(plane)

@@ -10,11 +10,10 @@ import importlib
 import importlib.metadata
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-
-import endcap
 
 _OWN_EXTRAS = re.compile(r"endcap\[([\w,\s-]+)\]")
 _EXTRA_OF_MARKER = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
@@ -72,7 +71,7 @@ def find_in_package(name: str | Path, what: str, error: Callable[[str], Exceptio
 
 def package_folders() -> list[Path]:
     """Return the package's folders: of an editable install the sources, and what was built."""
-    return [*map(Path, endcap.__path__)]
+    return [*map(Path, sys.modules["endcap"].__path__)]
 
 
 def reinstall_command() -> str:

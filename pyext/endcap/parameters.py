@@ -21,8 +21,6 @@ import numpy as np
 from endcap import _core
 from endcap.errors import InvalidArgumentError
 
-Parameters = list[tuple[str, str]]
-
 
 @dataclass(frozen=True)
 class Parameter:
@@ -76,7 +74,7 @@ def suggestion(name: str, value: str = "") -> str:
     return ""
 
 
-def to_parameters(fields: Mapping[str, object]) -> Parameters:
+def to_parameters(fields: Mapping[str, object]) -> _core.Parameters:
     """Write keyword arguments; those that are None are left to the preset or the default."""
     return [(name, to_text(value)) for name, value in fields.items() if value is not None]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import endcap
+from endcap._version import __version__
 from endcap.drawing.draw import mask_fits
 from endcap.drawing.pictures import read_oriented_size
 from endcap.predictions import Detection, class_name
@@ -52,7 +52,7 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
         for class_id, name in sorted(names.items())
     ]
     parts = {
-        "info": json.dumps({"description": "detections by endcap", "version": endcap.__version__}),
+        "info": json.dumps({"description": "detections by endcap", "version": __version__}),
         "images": json_lines(images),
         "categories": json_lines(categories),
         "annotations": json_lines(annotations),

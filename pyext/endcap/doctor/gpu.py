@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import endcap
+from endcap.cuda import cuda_state, nvjpeg_state
 from endcap.doctor.finding import Problem, Severity, Skipped
 from endcap.doctor.subject import Subject
 from endcap.errors import ServerError
@@ -15,7 +15,7 @@ def check_cuda(subject: Subject) -> str:
     The NVIDIA driver (580 or later), its GPUs, and endcap's code for them. Without a GPU
     everything runs on the CPU.
     """
-    state = endcap.cuda_state()
+    state = cuda_state()
     if not state.runtime_version:
         is_broken = bool(state.library_path)
         raise Problem("none", state.reason, Severity.ERROR if is_broken else Severity.NOTE)
@@ -46,10 +46,10 @@ def check_nvjpeg(subject: Subject) -> str:
 
     NVIDIA's library for the JPEG engine of data center GPUs, which only `decode: fast` uses.
     """
-    cuda = endcap.cuda_state()
+    cuda = cuda_state()
     if not cuda.available:
         raise Skipped("no GPU can be used")
-    state = endcap.nvjpeg_state(next(device.id for device in cuda.devices if device.covered))
+    state = nvjpeg_state(next(device.id for device in cuda.devices if device.covered))
     found = f"{state.version}, {state.library_path}" if state.library_path else "none"
     if not state.available:
         raise Problem(found, state.reason, Severity.NOTE)

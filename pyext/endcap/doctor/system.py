@@ -7,10 +7,10 @@ import os
 import platform
 import tempfile
 from importlib import metadata
-from pathlib import Path
 
-import endcap
 from endcap import _core
+from endcap._pip_commands import package_folders
+from endcap._version import __version__
 from endcap.doctor.finding import Problem, Severity
 from endcap.doctor.subject import Subject
 from endcap.triton.installation import find_our_backends
@@ -34,10 +34,10 @@ def check_installation(subject: Subject) -> str:
     described = json.loads(origin) if origin else {}
     is_editable = described.get("dir_info", {}).get("editable", False)
     how = "editable, from" if is_editable else "installed in"
-    place = described["url"].removeprefix("file://") if is_editable else Path(endcap.__path__[0])
+    place = described["url"].removeprefix("file://") if is_editable else package_folders()[0]
     backends = ", ".join(find_our_backends())
     return (
-        f"{endcap.__version__}, {how} {place}; Python {platform.python_version()}; "
+        f"{__version__}, {how} {place}; Python {platform.python_version()}; "
         f"{_core.simd_target()}; {backends}"
     )
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from endcap import _core
 from endcap._device import Target
-from endcap._images import ImageBuffer
 from endcap.errors import Status
 from endcap.python_backend.preprocess_stage import PreprocessJob, PreprocessStage
 from endcap.triton.stage_settings import StageSettings, dali_arguments
@@ -52,7 +52,7 @@ class PreprocessDaliStage(PreprocessStage):
         items = [self._item(*each) for each in zip(codes, files, strict=True)]
         self._distribute(jobs, items, results)
 
-    def _run_pipeline(self, files: Sequence[ImageBuffer]) -> dict[str, Any]:
+    def _run_pipeline(self, files: Sequence[_core.ImageBuffer]) -> dict[str, Any]:
         encoded = [np.frombuffer(file, np.uint8) for file in files]
         outputs = self._pipeline.run(encoded=encoded)
         results: dict[str, Any] = {}
@@ -70,7 +70,7 @@ class PreprocessDaliStage(PreprocessStage):
                 output.as_tensor().copy_to_external(ctypes.c_void_p(images.pointer))
         return results
 
-    def _item(self, status: int, file: ImageBuffer) -> tuple[int, str, int, str]:
+    def _item(self, status: int, file: _core.ImageBuffer) -> tuple[int, str, int, str]:
         """Return an image's status, and of a failed one the core's message."""
         if status == 0 or self._tolerant:
             return status, "", 0, ""

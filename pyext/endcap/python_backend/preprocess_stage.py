@@ -10,7 +10,6 @@ import numpy as np
 
 from endcap import _core
 from endcap._device import Target
-from endcap._images import ImageBuffer
 from endcap.errors import raise_first
 from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import encoded_files
@@ -30,7 +29,7 @@ class PreprocessJob:
         rows: its outputs, after the run.
     """
 
-    files: list[ImageBuffer]
+    files: list[_core.ImageBuffer]
     wanted: Collection[str]
     items: Sequence[_Item] = ()
     rows: dict[str, Any] = field(default_factory=dict)

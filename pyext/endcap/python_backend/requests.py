@@ -11,7 +11,6 @@ import numpy.typing as npt
 from endcap import _core
 from endcap._cuda_input import borrow
 from endcap._device import Target
-from endcap._images import ImageBuffer
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 
@@ -93,7 +92,7 @@ def in_place(tensor: Any, target: Target) -> npt.NDArray[Any] | _core.CudaTensor
     return borrow(tensor, target, f"input '{tensor.name()}'")
 
 
-def encoded_files(request: Any, *, batched: bool) -> list[ImageBuffer]:
+def encoded_files(request: Any, *, batched: bool) -> list[_core.ImageBuffer]:
     """Return the files of the input `encoded`: one a BYTES element, or one a row of UINT8.
 
     Raises:
@@ -113,7 +112,7 @@ def encoded_files(request: Any, *, batched: bool) -> list[ImageBuffer]:
         raise InvalidArgumentError("input 'encoded' holds no item: its batch dimension is 0")
     if array.dtype == np.uint8:
         return list(array.reshape(count, array.size // count))
-    files: list[ImageBuffer] = array.reshape(-1).tolist()
+    files: list[_core.ImageBuffer] = array.reshape(-1).tolist()
     if len(files) != count:
         raise InvalidArgumentError(
             f"input 'encoded' has {len(files)} elements for {count} images; it takes one for each"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from endcap import _core
 from endcap.errors import InvalidArgumentError, UnsupportedError
-from endcap.parameters import Parameters
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import Labels
 from endcap.triton.model_contract import (
@@ -43,7 +43,7 @@ class StageSettings:
 
     backend: str
     given: Mapping[str, str]
-    parameters: Parameters
+    parameters: _core.Parameters
     threads: int
     labels: Labels = field(default_factory=Labels)
     max_batch_size: int = 0

@@ -303,7 +303,7 @@ def test_what_is_said_of_cuda(
     problem: str | None,
 ) -> None:
     state = dataclasses.replace(GPU_CODE, **changes)
-    monkeypatch.setattr(endcap, "cuda_state", lambda: state)
+    monkeypatch.setattr(gpu, "cuda_state", lambda: state)
     finding = check("cuda", SHIPPED)
     assert (finding.severity, finding.problem) == (severity, problem)
     assert found in finding.found
@@ -311,13 +311,13 @@ def test_what_is_said_of_cuda(
 
 def test_what_is_said_of_nvjpeg_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = dataclasses.replace(GPU_CODE, devices=(OLD_GPU, *GPU_CODE.devices))
-    monkeypatch.setattr(endcap, "cuda_state", lambda: cuda)
+    monkeypatch.setattr(gpu, "cuda_state", lambda: cuda)
     devices: list[int] = []
     for state, severity, problem in (
         (endcap.NvjpegState(True, "", "/x/libnvjpeg.so", "13.0.1"), OK, None),
         (endcap.NvjpegState(False, "no engine; x", "/x/libnvjpeg.so", "13.0.1"), NOTE, "no engine"),
     ):
-        monkeypatch.setattr(endcap, "nvjpeg_state", lambda device: devices.append(device) or state)  # noqa: B023
+        monkeypatch.setattr(gpu, "nvjpeg_state", lambda device: devices.append(device) or state)  # noqa: B023
         finding = check("nvjpeg", SHIPPED)
         assert (finding.severity, finding.problem) == (severity, problem)
         assert finding.found == "13.0.1, /x/libnvjpeg.so"
