@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import from_dlpack
-from endcap._cuda_input import borrow, find_device
-from endcap._device import Target
+from endcap._arrays import check_pixels, find_device, view_image
+from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError
 from endcap.yuv import YuvImage
 
@@ -109,19 +108,6 @@ def pillow_pixels(image: Any, pixel_format: str) -> npt.NDArray[np.uint8]:
     return pixels[..., ::-1] if pixel_format == "bgr" else pixels
 
 
-def check_pixels(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise InvalidArgumentError for an array that is not an image.
-
-    Images are uint8: encoded bytes [N], pixels [H,W], [H,W,1] or [H,W,3], or a batch of pixels.
-    """
-    has_pixels = len(shape) == 2 or (len(shape) in (3, 4) and shape[-1] in (1, 3))
-    if dtype != np.uint8 or not (has_pixels or len(shape) == 1):
-        raise InvalidArgumentError(
-            f"an image is {dtype} {list(shape)}: give uint8, [H,W,3] or [H,W] of pixels with "
-            "values of 0 to 255, or [N] of an encoded file"
-        )
-
-
 def is_single_image(images: Image | Sequence[Image]) -> bool:
     """Tell one image, or an array of several, from a sequence of images."""
     return not isinstance(images, (list, tuple))
@@ -154,7 +140,7 @@ def to_buffer(image: Image, limits: SizeLimits | None = None, target: Target | N
         return image.layout, planes, image.matrix, image.range
     if target is None or limits is None or find_device(image) is None:
         return _to_image(image, limits)
-    tensor = borrow(image, target, "an image")
+    tensor = target.borrow(image, "an image")
     check_pixels(tuple(tensor.shape), np.dtype(tensor.type_string))
     return tensor if len(tensor.shape) != 1 else tensor.rows(0, limits.max_bytes + 1).to_numpy()
 
@@ -167,7 +153,7 @@ def _to_image(image: Image, limits: SizeLimits | None) -> _core.ImageBuffer:
             f"an image is the path {os.fspath(image)!r}: give the bytes, for example "
             "pathlib.Path(...).read_bytes()"
         )
-    array = to_array(image)
+    array = view_image(image)
     check_pixels(array.shape, array.dtype)
     first = array[0] if array.ndim == 4 and len(array) > 0 else array
     if first.ndim in (2, 3) and _rows_contiguous(first):
@@ -198,7 +184,7 @@ def _pixels_to_reject(shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
 def _to_plane(plane: Image, image: YuvImage, limits: SizeLimits | None) -> _core.ImageBuffer:
     if isinstance(plane, (bytes, bytearray)):
         return plane
-    array = to_array(plane)
+    array = view_image(plane)
     if array.dtype != np.uint8:
         raise InvalidArgumentError(f"a plane of an image is {array.dtype}: give uint8")
     if array.ndim not in (2, 3) or len(array) == 0:
@@ -214,7 +200,7 @@ def _to_plane(plane: Image, image: YuvImage, limits: SizeLimits | None) -> _core
 
 
 def _borrow_plane(plane: Image, target: Target) -> _core.CudaTensor:
-    tensor = borrow(plane, target, "an image")
+    tensor = target.borrow(plane, "an image")
     if tensor.type_string != "|u1":
         raise InvalidArgumentError(
             f"a plane of an image is {np.dtype(tensor.type_string)}: give uint8"
@@ -226,25 +212,3 @@ def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:
     channels = image.shape[2] if image.ndim == 3 else 1
     pixels = image.shape[1] <= 1 or image.strides[1] == channels
     return pixels and (channels == 1 or image.strides[-1] == 1)
-
-
-def to_array(image: Image) -> npt.NDArray[Any]:
-    """Return an object that has a buffer, __dlpack__ or __array__ as an array, in place.
-
-    Raises:
-        InvalidArgumentError: Another object, one on a GPU, or a tensor that requires grad.
-    """
-    if isinstance(image, np.ndarray):
-        return image
-    if hasattr(image, "__dlpack__"):
-        return from_dlpack(image, "an image")
-    try:
-        return np.asarray(image if hasattr(image, "__array__") else memoryview(image))
-    except TypeError as error:
-        advice = next(
-            (f"image.{name}()" for name in ("getvalue", "read") if hasattr(image, name)),
-            "encoded bytes, the path of a file, a Pillow image, or uint8 pixels [H,W,3]",
-        )
-        raise InvalidArgumentError(
-            f"an image is of type {type(image).__name__}: give {advice}"
-        ) from error

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import from_dlpack
-from endcap._cuda_input import borrow, find_device, refuse_cuda
-from endcap._device import Target
+from endcap._arrays import find_device, from_dlpack, require_host
+from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import HeadParameters, list_parameters, to_parameters
 
@@ -98,7 +97,7 @@ def to_batched(head: Head, specs: Specs, target: Target | None = None) -> tuple[
     arrays: list[Any] = [
         _to_array(part, name)
         if target is None or find_device(part) is None
-        else borrow(part, target, name)
+        else target.borrow(part, name)
         for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
     ]
     batched = _is_batch([tuple(array.shape) for array in arrays], specs)
@@ -139,7 +138,7 @@ def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
         return part  # each check below takes as long as this one
     if not isinstance(part, np.ndarray) and hasattr(part, "__dlpack__"):
         part = from_dlpack(part, name)
-    refuse_cuda(part, name)
+    require_host(part, name)
     array = np.asarray(part)
     if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
         array = array.astype(np.int32)

@@ -1,18 +1,22 @@
-"""Arrays in the memory of a GPU."""
+"""Arrays in the memory of a GPU: results, and arguments that are read there."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._arrays import DLPACK_CUDA, find_interface_device, refuse_gradient
+from endcap.errors import InvalidArgumentError
 
-DLPACK_CPU = 1  # DLDeviceType
-DLPACK_CUDA = 2
+_DLPACK_CPU = 1  # DLDeviceType
 _LEGACY_DEFAULT_STREAM = 1  # as DLPack and the CUDA array interface write it
 _PER_THREAD_STREAM = 2
 _NO_SYNCHRONIZATION = -1
@@ -108,7 +112,7 @@ class CudaArray:
         Raises:
             BufferError: a copy or a device that cannot be had.
         """
-        if dl_device is not None and tuple(dl_device) == (DLPACK_CPU, 0):
+        if dl_device is not None and tuple(dl_device) == (_DLPACK_CPU, 0):
             if copy is False:
                 raise BufferError("copy=False is not possible from a GPU to the CPU: leave it out")
             return self.to_numpy().__dlpack__()
@@ -157,3 +161,174 @@ def _owner_of_stream(stream: int, device_id: int) -> Any:
 def on_host(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any]:
     """Return an array of the host unmodified, and a copy of one in the memory of a GPU."""
     return array.to_numpy() if isinstance(array, CudaArray) else array
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where GPU work goes: a device and a stream of it.
+
+    Attributes:
+        device_id: the number N in ``cuda:N``.
+        stream: a ``cudaStream_t`` as a number; 0 is the legacy default stream.
+        stream_owner: the object that the stream came from; results keep it.
+    """
+
+    device_id: int
+    stream: int = 0
+    stream_owner: object = None
+
+    def borrow(self, source: Any, name: str) -> _core.CudaTensor:
+        """Return a view of an array on this device; ``name`` is for the error.
+
+        What fills the array comes before what is enqueued on this stream from now on; for a
+        CudaArray the core sees to that. A torch tensor's memory is not reused before that work is
+        done; arrays of other libraries must live until then, unless they were made on that stream.
+
+        Raises:
+            InvalidArgumentError: another device, or an array that its library does not hand over.
+        """
+        refuse_gradient(source, name)
+        if isinstance(source, CudaArray):
+            tensor = source._tensor
+            _require_device(tensor.device_id, self, name)
+            return tensor
+        if not hasattr(source, "__dlpack_device__"):
+            return _from_interface(source, self, name)
+        _require_device(source.__dlpack_device__()[1], self, name)
+        try:
+            with _current_device(source, self):
+                capsule = source.__dlpack__(stream=self.stream or _LEGACY_DEFAULT_STREAM)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"{name} is of type {type(source).__name__}, which does not hand it over through "
+                f"DLPack ({error})"
+            ) from error
+        _keep_until_done(source, self)
+        return _core.CudaTensor.from_dlpack(capsule, self.device_id, self.stream)
+
+    def upload(self, array: npt.NDArray[Any]) -> _core.CudaTensor:
+        """Return a copy on this device, made in the order of its stream."""
+        return _core.CudaTensor.upload(array, self.device_id, self.stream, self.stream_owner)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> _core.CudaTensor:
+        """Return an uninitialised tensor on this device.
+
+        Raises:
+            OutOfMemoryError: not enough memory for it.
+        """
+        return _core.CudaTensor.empty(
+            dtype.str, list(shape), self.device_id, self.stream, self.stream_owner
+        )
+
+    def empty_arrays(self, specs: Sequence[tuple[tuple[int, ...], str]]) -> list[_core.CudaTensor]:
+        """Return uninitialised tensors of these shapes and dtypes that share one allocation.
+
+        Raises:
+            OutOfMemoryError: not enough memory for them.
+        """
+        return _core.CudaTensor.empty_arrays(specs, self.device_id, self.stream, self.stream_owner)
+
+
+def cuda_device(device: str) -> int | None:
+    """Return the number of a CUDA device, None for ``cpu``.
+
+    Raises:
+        InvalidArgumentError: any other name.
+    """
+    if device == "cpu":
+        return None
+    if isinstance(device, str):
+        kind, colon, number = device.partition(":")
+        if kind == "cuda" and number.isascii() and (number.isdecimal() or not colon):
+            return int(number or 0)
+    raise InvalidArgumentError(f"device is {device!r}: give 'cpu', 'cuda' or 'cuda:N'")
+
+
+def choose_target(device_id: int | None, stream: object) -> Target | None:
+    """Return where one call works on a GPU, None for the CPU.
+
+    Args:
+        device_id: a CUDA device; None for the CPU.
+        stream: None for the legacy default stream, a handle as a number, or an object that has
+            ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy).
+
+    Raises:
+        InvalidArgumentError: anything else as a stream, or a stream for the CPU.
+    """
+    if device_id is not None:
+        return Target(device_id, _stream_handle(stream), stream)
+    if stream is not None:
+        raise InvalidArgumentError("stream was given with device='cpu': it is for device='cuda'")
+    return None
+
+
+def _stream_handle(stream: object) -> int:
+    if stream is None:
+        return 0
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        # (version, handle): https://nvidia.github.io/cuda-python/cuda-core
+        handle = (protocol() if callable(protocol) else protocol)[1]
+    else:
+        handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
+    if isinstance(handle, int) and not isinstance(handle, bool) and handle >= 0:
+        return handle
+    raise InvalidArgumentError(
+        f"stream is {stream!r}: give None, a handle as a number, or an object with "
+        "__cuda_stream__, cuda_stream or ptr"
+    )
+
+
+def _find_torch(source: Any) -> Any:
+    """Return the module torch if the source is a tensor of it, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(source, torch.Tensor) else None
+
+
+def _current_device(source: Any, target: Target) -> contextlib.AbstractContextManager[Any]:
+    # torch hands over tensors of its current device alone.
+    torch = _find_torch(source)
+    return contextlib.nullcontext() if torch is None else torch.cuda.device(target.device_id)
+
+
+def _keep_until_done(source: Any, target: Target) -> None:
+    # torch frees memory in the order of the stream that it was allocated on (stream-ordered), and
+    # does not know of another stream that reads it.
+    torch = _find_torch(source)
+    if torch is None:
+        return
+    device = f"cuda:{target.device_id}"
+    if target.stream in (0, _LEGACY_DEFAULT_STREAM):
+        stream = torch.cuda.default_stream(device)
+    else:
+        stream = torch.cuda.ExternalStream(target.stream, device=device)
+    source.record_stream(stream)
+
+
+def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
+    # https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, versions 2 and 3
+    interface = source.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise InvalidArgumentError(f"{name} has a mask: give an array without one")
+    if interface["data"][0] != 0:  # an array without elements may have no address
+        _require_device(find_interface_device(interface), target, name)
+    strides = interface.get("strides")
+    stream = interface.get("stream")
+    if stream is not None:
+        _core.order_cuda_after(target.device_id, target.stream, stream)
+    return _core.CudaTensor.borrow(
+        interface["data"][0],
+        interface["typestr"],
+        list(interface["shape"]),
+        None if strides is None else list(strides),
+        target.device_id,
+        target.stream,
+        source,
+    )
+
+
+def _require_device(device_id: int, target: Target, name: str) -> None:
+    if device_id != target.device_id:
+        raise InvalidArgumentError(
+            f"{name} lies on cuda:{device_id}, and the work is on cuda:{target.device_id}"
+        )

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import empty
-from endcap._cuda_input import refuse_cuda, refuse_gradient
+from endcap._arrays import empty, require_host
 from endcap.errors import InvalidArgumentError
 
 
@@ -28,8 +27,7 @@ def encode_rle(mask: npt.ArrayLike) -> bytes:
     Raises:
         InvalidArgumentError: no two axes, or 2^32 pixels or more.
     """
-    refuse_gradient(mask, "mask")
-    refuse_cuda(mask, "mask")
+    require_host(mask, "mask")
     pixels = np.asarray(mask)
     if pixels.ndim != 2 or pixels.dtype.kind not in "biuf":
         raise InvalidArgumentError(

@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import empty, to_array, to_class_ids
-from endcap._cuda_input import borrow, find_device, refuse_cuda, upload
-from endcap._device import Target, cuda_device, cuda_target, refuse_stream
-from endcap.cuda_array import CudaArray
+from endcap._arrays import empty, find_device, require_host, to_array
+from endcap.cuda_array import CudaArray, Target, choose_target, cuda_device
 from endcap.errors import InvalidArgumentError
 
 # Whatever NumPy makes an array of, or an array on a GPU.
@@ -157,10 +155,9 @@ def _run(
 ) -> Any:
     """Suppress boxes of 4 or 5 columns on the given device, or where the boxes lie."""
     device_id = find_device(boxes) if device is None else cuda_device(device)
-    if device_id is None:
-        refuse_stream(stream)
+    target = choose_target(device_id, stream)
+    if target is None:
         return on_host(*_host_boxes(boxes, scores, class_ids, columns), *options)
-    target = cuda_target(device_id, stream)
     taken = _cuda_boxes(boxes, scores, class_ids, columns, target)
     work = (target.device_id, target.stream, target.stream_owner)
     return CudaArray(on_gpu(*taken, *options, *work))
@@ -242,8 +239,7 @@ def _host_boxes(
     count = _count(box_array.shape, score_array.shape, columns)
     if class_ids is None:
         return box_array, score_array, np.empty(0, np.int32)
-    refuse_cuda(class_ids, "class_ids")
-    return box_array, score_array, to_class_ids(_detach(class_ids), count)
+    return box_array, score_array, _to_class_ids(class_ids, count)
 
 
 def _cuda_boxes(
@@ -288,22 +284,47 @@ def _to_scores(scores: Array) -> npt.NDArray[np.float32]:
     return ranks.astype(np.float32)
 
 
+def _to_class_ids(class_ids: Array, count: int) -> npt.NDArray[np.int32]:
+    """Return one int32 for each of ``count`` scores, equal where the ids are.
+
+    Raises:
+        InvalidArgumentError: another shape, no numbers, or NaN.
+    """
+    class_ids = _detach(class_ids)
+    require_host(class_ids, "class_ids")
+    array = np.asarray(class_ids)
+    if array.shape != (count,):
+        raise InvalidArgumentError(
+            f"class_ids have shape {list(array.shape)}: give [{count}], one for each score"
+        )
+    if array.size == 0:
+        return np.empty(0, np.int32)
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and np.isnan(array).any()):
+        said = "hold NaN" if array.dtype.kind == "f" else f"are {array.dtype}"
+        raise InvalidArgumentError(f"class_ids {said}: give integers")
+    limits = np.iinfo(np.int32)
+    if array.dtype.kind == "f" or array.min() < limits.min or array.max() > limits.max:
+        # Only equality matters, so fractions and ids that are too wide become their rank.
+        array = np.unique(array, return_inverse=True)[1]
+    return np.ascontiguousarray(array, np.int32)
+
+
 def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
     values = _detach(values)
     if find_device(values) is not None:
-        tensor = borrow(values, target, name)
+        tensor = target.borrow(values, name)
         if tensor.type_string == "<f4" and tensor.contiguous:
             return tensor
         values = tensor.to_numpy()
     host = _to_scores(values) if name == "scores" else to_array(values, np.float32, name)
-    return upload(host, target)
+    return target.upload(host)
 
 
 def _to_cuda_classes(class_ids: Array, count: int, target: Target) -> _core.CudaTensor:
     class_ids = _detach(class_ids)
     if find_device(class_ids) is not None:
-        tensor = borrow(class_ids, target, "class_ids")
+        tensor = target.borrow(class_ids, "class_ids")
         if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
             return tensor
         class_ids = tensor.to_numpy()
-    return upload(to_class_ids(class_ids, count), target)
+    return target.upload(_to_class_ids(class_ids, count))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ import numpy as np
 
 from endcap import _core
 from endcap.errors import InvalidArgumentError
+
+_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,21 @@ class PostprocessParameters(HeadParameters, total=False):
     rotated_nms: Literal["polygon", "probiou", "probiou_fast"] | None
     angle_range: Literal["raw", "le90"] | None
     mask_resolution: Literal["prototype", "input", "source"] | None
+
+
+def thread_count(threads: int | None) -> int:
+    """Return the number of threads for the core; 0 stands for all CPUs.
+
+    Raises:
+        InvalidArgumentError: not a whole number that fits.
+    """
+    try:
+        count = operator.index(0 if threads is None else threads)
+    except TypeError as error:
+        raise InvalidArgumentError(f"threads is {threads!r}: give a whole number") from error
+    if not 0 <= count <= _MAX_THREADS:
+        raise InvalidArgumentError(f"threads is {count}: give 1 to {_MAX_THREADS}, or 0 for all")
+    return count
 
 
 @cache

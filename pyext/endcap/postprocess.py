@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core, _cuda_input
-from endcap._arrays import to_array
-from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
+from endcap import _core
+from endcap._arrays import find_device, to_array
 from endcap.box_decode import Head, Specs, to_batched
-from endcap.cuda_array import CudaArray
+from endcap.cuda_array import CudaArray, Target, choose_target, cuda_device
 from endcap.detections import Classification, Detections
 from endcap.errors import InvalidArgumentError, raise_first
 from endcap.parameters import (
@@ -20,6 +19,7 @@ from endcap.parameters import (
     PostprocessParameters,
     check_name,
     list_parameters,
+    thread_count,
     to_parameters,
 )
 
@@ -148,8 +148,8 @@ class Postprocessor:
             CudaError: a CUDA call failed, or earlier work on the stream.
             OutOfMemoryError: the host's, or the device's.
         """
-        if self._device_id is not None:
-            target = cuda_target(self._device_id, stream)
+        target = choose_target(self._device_id, stream)
+        if target is not None:
             part = self._part(target, head, geometry, status, with_rle=self._has_masks)
             [(items, rle)] = self._core.run([part], target.stream)
             raise_first(items)
@@ -157,7 +157,6 @@ class Postprocessor:
             truncated = np.array([truncated for _, _, truncated, _ in items], np.bool_)
             dropped = np.array([dropped for _, _, _, dropped in items], np.int32)
             return self._result(fields, truncated, dropped, rle)
-        refuse_stream(stream)
         tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
         rows, truncated, dropped, rle = self._core(
@@ -192,9 +191,9 @@ class Postprocessor:
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """
-        if self._device_id is None:
+        target = choose_target(self._device_id, stream)
+        if target is None:
             raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
-        target = cuda_target(self._device_id, stream)
         part = self._part(target, head, geometry, status, with_rle=False)
         self._core.enqueue([part], target.stream)
         return self._result(self._cuda_fields(part), None, None, None)
@@ -269,15 +268,13 @@ def _output_tensors(
 ) -> list[_core.CudaTensor | None]:
     # Masks have separate memory: they are large, and the rest may be kept for longer.
     small = [(name, dtype, shape) for name, dtype, shape in outputs if name != _MASKS]
-    arrays = _cuda_input.empty_arrays(
-        [((count, *shape), dtype) for _, dtype, shape in small], target
-    )
+    arrays = target.empty_arrays([((count, *shape), dtype) for _, dtype, shape in small])
     tensors: dict[str, _core.CudaTensor | None] = {
         name: array for (name, _, _), array in zip(small, arrays, strict=True)
     }
     if with_packed_masks:
         [(dtype, shape)] = [(dtype, shape) for name, dtype, shape in outputs if name == _MASKS]
-        tensors[_MASKS] = _cuda_input.empty((count, *shape), np.dtype(dtype), target)
+        tensors[_MASKS] = target.empty((count, *shape), np.dtype(dtype))
     return [tensors.get(name) for name, _, _ in outputs]
 
 
@@ -286,9 +283,9 @@ def _cuda_geometry(
 ) -> npt.NDArray[np.float32] | _core.CudaTensor | None:
     if geometry is None:
         return None
-    if _cuda_input.find_device(geometry) is None:
+    if find_device(geometry) is None:
         return _checked_rows(geometry, np.float32, (count, 8), "geometry")
-    tensor = _cuda_input.borrow(geometry, target, "geometry")
+    tensor = target.borrow(geometry, "geometry")
     if tensor.type_string != "<f4" or tensor.shape not in ([count, 8], [8] if count == 1 else []):
         raise InvalidArgumentError(
             f"geometry is {np.dtype(tensor.type_string)} {tensor.shape}: give float32 {[count, 8]}"

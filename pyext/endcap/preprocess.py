@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core, _cuda_input
-from endcap._arrays import empty, to_array
-from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
+from endcap import _core
+from endcap._arrays import empty, find_device, to_array
 from endcap._images import (
     Image,
     SizeLimits,
@@ -22,13 +21,14 @@ from endcap._images import (
     open_image,
     to_buffer,
 )
-from endcap.cuda_array import CudaArray
+from endcap.cuda_array import CudaArray, Target, choose_target, cuda_device
 from endcap.errors import InvalidArgumentError, raise_first
 from endcap.parameters import (
     Parameter,
     PreprocessParameters,
     check_name,
     list_parameters,
+    thread_count,
     to_parameters,
 )
 
@@ -195,7 +195,8 @@ class Preprocessor:
         else:
             batch = [images] if is_single_image(images) else list(images)
         batch = [open_image(image, pixel_format, self._limits) for image in batch]
-        target, buffers = self._buffers(batch, stream)
+        target = choose_target(self._device_id, stream)
+        buffers = [to_buffer(image, self._limits, target) for image in batch]
         count = image_count(buffers) if regions is None else len(regions)
         geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
         tensors, memory = self._memory(out, (count, *self._shape), target)
@@ -219,15 +220,6 @@ class Preprocessor:
             decode_seconds=np.array([item[2] for item in items], np.float64) * 1e-9,
             decoders=tuple(item[3] for item in items),
         )
-
-    def _buffers(self, batch: list[Image], stream: object) -> tuple[Target | None, list[Any]]:
-        """Return where to work on a GPU, None for the CPU, and the images' memory."""
-        target = None
-        if self._device_id is None:
-            refuse_stream(stream)
-        else:
-            target = cuda_target(self._device_id, stream)
-        return target, [to_buffer(image, self._limits, target) for image in batch]
 
     def _memory(
         self, out: Array | None, shape: tuple[int, ...], target: Target | None
@@ -301,13 +293,13 @@ def _cuda_output(out: Any, shape: Shape, dtype: np.dtype[Any], target: Target) -
         InvalidArgumentError: For an ``out`` that cannot be used, and OutOfMemoryError.
     """
     if out is None:
-        return _cuda_input.empty(shape, dtype, target)
-    if _cuda_input.find_device(out) is None:
+        return target.empty(shape, dtype)
+    if find_device(out) is None:
         raise InvalidArgumentError(
             f"out is a {type(out).__name__} in host memory: give an array on "
             f"cuda:{target.device_id}"
         )
-    tensor = _cuda_input.borrow(out, target, "out")
+    tensor = target.borrow(out, "out")
     _check_out(tuple(tensor.shape), np.dtype(tensor.type_string), tensor.contiguous, shape, dtype)
     return tensor
 

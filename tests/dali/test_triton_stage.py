@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.installation import gpu_count

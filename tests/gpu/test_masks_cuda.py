@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap import _core, _cuda_input
-from endcap._device import Target
+from endcap import _core
+from endcap.cuda_array import Target
 from endcap.parameters import to_parameters
 from tests.gpu.both_devices import GEOMETRY, both
 from tests.support.sample_heads import seg_outputs
@@ -129,8 +129,7 @@ def test_an_image_that_finds_no_room_touches_no_other(
 
     def run(count: int) -> tuple[list[int], list[list[bytes]], list[int]]:
         out = [
-            _cuda_input.empty((count, *shape), np.dtype(dtype), Target(0))
-            for _, dtype, shape in core.outputs
+            Target(0).empty((count, *shape), np.dtype(dtype)) for _, dtype, shape in core.outputs
         ]
         heads = [tensor[:count] for tensor in tensors]
         [(items, rle)] = core.run([(heads, None, None, out, True)], 0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.python_backend.instance import find_target
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage

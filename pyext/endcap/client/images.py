@@ -14,7 +14,8 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from endcap._images import check_pixels, is_address, pillow_pixels, to_array
+from endcap._arrays import check_pixels, view_image
+from endcap._images import is_address, pillow_pixels
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 from endcap.yuv import YuvImage
@@ -69,7 +70,7 @@ class ImageReader:
                 return image.to_y4m()
             if isinstance(image, PIL.Image.Image):
                 return self._encode(pillow_pixels(image, "rgb"))
-            array = to_array(image)
+            array = view_image(image)
             check_pixels(array.shape, array.dtype)
         except InvalidArgumentError as error:
             raise RequestError("invalid_argument", str(error)) from error

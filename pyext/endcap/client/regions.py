@@ -23,12 +23,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from endcap import _core, _cuda_input
-from endcap._device import Target
+from endcap import _core
+from endcap._arrays import find_device, require_host
 from endcap._pip_commands import install_command
 from endcap.client.errors import UNREADABLE, RequestError, unreadable_error
 from endcap.client.transport import import_client
-from endcap.cuda_array import CudaArray
+from endcap.cuda_array import CudaArray, Target
 from endcap.errors import (
     CudaError,
     InvalidArgumentError,
@@ -154,8 +154,7 @@ class Region:
 
     def accept(self, array: Any, name: str) -> Any:
         """Return an array that `write` takes; `name` is for the error."""
-        _cuda_input.refuse_gradient(array, name)
-        _cuda_input.refuse_cuda(array, name)
+        require_host(array, name)
         return np.asarray(array)
 
     def write(self, exporter: Any, offset: int, array: Any) -> None:
@@ -201,10 +200,10 @@ class _CudaRegion(Region):
         return _core.CudaTensor.borrow(pointer, dtype, list(shape), None, self.device_id, 0, owner)
 
     def accept(self, array: Any, name: str) -> Any:
-        _cuda_input.refuse_gradient(array, name)
-        if _cuda_input.find_device(array) is None:
+        if find_device(array) is None:
+            require_host(array, name)
             return np.asarray(array, order="C")
-        tensor = _cuda_input.borrow(array, Target(self.device_id), name)
+        tensor = Target(self.device_id).borrow(array, name)
         if not tensor.contiguous:
             raise InvalidArgumentError(f"{name} is not C-contiguous; pass a contiguous copy")
         return CudaArray(tensor)

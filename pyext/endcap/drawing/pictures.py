@@ -18,8 +18,9 @@ import numpy as np
 from PIL import Image
 
 from endcap import _core
-from endcap._images import to_buffer
+from endcap._arrays import check_pixels, view_image
 from endcap.errors import CorruptImageError, InvalidArgumentError
+from endcap.yuv import YuvImage
 
 # Pillow's exceptions for a file that it cannot read as an image.
 NOT_A_PICTURE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
@@ -113,17 +114,18 @@ def open_for_drawing(image: Any) -> Iterator[Image.Image]:
         with Path(image).open("rb") as file, _open(file) as picture:
             yield picture
         return
-    pixels = to_buffer(image)
-    if isinstance(pixels, tuple):
+    if isinstance(image, YuvImage):
         raise InvalidArgumentError("an image in YUV cannot be drawn on: give its pixels in RGB")
-    if isinstance(pixels, np.ndarray) and pixels.ndim > 1:
+    pixels = view_image(image)
+    check_pixels(pixels.shape, pixels.dtype)
+    if pixels.ndim > 1:
         if pixels.ndim > 3 or (pixels.ndim == 3 and pixels.shape[2] != 3) or pixels.size == 0:
             raise InvalidArgumentError(
                 f"an image to draw on has shape {list(pixels.shape)}: give [H,W,3] or [H,W]"
             )
         yield Image.fromarray(np.ascontiguousarray(pixels))
         return
-    with _open(io.BytesIO(bytes(pixels))) as picture:
+    with _open(io.BytesIO(pixels.tobytes())) as picture:
         yield picture
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from endcap import _core, _cuda_input
+from endcap import _core
 from endcap._arrays import empty
-from endcap._device import Target
-from endcap.cuda_array import CudaArray
+from endcap.cuda_array import CudaArray, Target
 from endcap.errors import CudaError
 from endcap.triton.stage_settings import StageSettings
 
@@ -65,7 +64,7 @@ class CoreStage:
         """Return memory for rows of an output, uninitialised; raise OutOfMemoryError."""
         if self._target is None:
             return empty(tuple(shape), np.dtype(dtype))
-        return _cuda_input.empty(tuple(shape), np.dtype(dtype), self._target)
+        return self._target.empty(tuple(shape), np.dtype(dtype))
 
     def _to_output(self, rows: Any) -> Any:
         """Return rows as the model's output, without a batch dimension where it has none."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError, raise_first
 from endcap.masks import pad_rle
 from endcap.python_backend.instance import CoreStage

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from endcap import _core
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.errors import Status
 from endcap.python_backend.preprocess_stage import PreprocessJob, PreprocessStage
 from endcap.triton.stage_settings import StageSettings, dali_arguments

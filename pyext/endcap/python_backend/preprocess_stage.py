@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from endcap import _core
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.errors import raise_first
 from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import encoded_files

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._cuda_input import borrow
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 
@@ -82,14 +81,14 @@ def on_host(tensor: Any) -> npt.NDArray[Any]:
         array: npt.NDArray[Any] = tensor.as_numpy()
         return np.require(array, requirements=["C", "A"])
     device_id = tensor.__dlpack_device__()[1]
-    return borrow(tensor, Target(device_id), f"input '{tensor.name()}'").to_numpy()
+    return Target(device_id).borrow(tensor, f"input '{tensor.name()}'").to_numpy()
 
 
 def in_place(tensor: Any, target: Target) -> npt.NDArray[Any] | _core.CudaTensor:
     """Return a tensor of the target's GPU as it lies there, any other as `on_host`."""
     if tensor.is_cpu() or tensor.__dlpack_device__()[1] != target.device_id:
         return on_host(tensor)
-    return borrow(tensor, target, f"input '{tensor.name()}'")
+    return target.borrow(tensor, f"input '{tensor.name()}'")
 
 
 def encoded_files(request: Any, *, batched: bool) -> list[_core.ImageBuffer]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from endcap._device import Target
+from endcap.cuda_array import Target
 from endcap.python_backend.instance import find_target
 from endcap.python_backend.responses import ModelLog, respond_to_each, to_tensors
 from endcap.triton.stage_settings import StageSettings, complete_tensors

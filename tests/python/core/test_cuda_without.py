@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import endcap
-from endcap._device import cuda_device, cuda_target
+from endcap.cuda_array import choose_target, cuda_device
 from tests.support import jpegs
 from tests.support.cuda_inputs import STATE
 from tests.support.sample_heads import yolov8_head
@@ -88,7 +88,7 @@ def test_names_of_devices() -> None:
     ],
 )
 def test_streams_in_the_forms_of_other_libraries(stream: object, handle: int) -> None:
-    target = cuda_target(1, stream)
+    target = choose_target(1, stream)
     assert (target.device_id, target.stream) == (1, handle)
     assert target.stream_owner is stream
 
@@ -96,7 +96,7 @@ def test_streams_in_the_forms_of_other_libraries(stream: object, handle: int) ->
 @pytest.mark.parametrize("stream", ["", "0", -1, 1.0, True, object(), SimpleNamespace(ptr=None)])
 def test_invalid_streams_are_refused(stream: object) -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="stream is"):
-        cuda_target(0, stream)
+        choose_target(0, stream)
 
 
 def test_a_cpu_takes_no_stream_and_does_not_enqueue() -> None:
