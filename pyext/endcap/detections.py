@@ -1,7 +1,7 @@
 """Detections and classes of batches and images; single ones are in `endcap.predictions`.
 
 A `Detections` is a batch, an item of it an `ImageDetections`, and an item of that a `Detection`.
-What a server returns for an image is in `endcap.results`.
+What a server returns for an image is in `endcap.client.results`.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.results import PATH, ImageRow, to_table
 from endcap.batch.storage import BatchError
 from endcap.client import ConnectionOptions, DetectionClient
+from endcap.client.results import ImageResult, Task
 from endcap.drawing.pictures import read_oriented_size
 from endcap.errors import InvalidArgumentError
-from endcap.results import ImageResult, Task
 
 _BYTES = "bytes"
 # Statuses of a server that is gone or too slow, not of the image.

@@ -17,13 +17,13 @@ from endcap import _core
 from endcap._onnx_network import OnnxNetwork
 from endcap.batch.results import ImageRow
 from endcap.batch.storage import BatchError
+from endcap.client.results import ImageResult, Task
 from endcap.cuda_array import on_host
 from endcap.detections import ImageDetections
 from endcap.errors import EndcapError, Status, UnsupportedError, error_for_status
 from endcap.postprocess import Postprocessor
 from endcap.predictions import ClassScore
 from endcap.preprocess import Preprocessor
-from endcap.results import ImageResult, Task
 from endcap.triton.ensemble import (
     POSTPROCESS_BACKEND,
     PREPROCESS_BACKEND,

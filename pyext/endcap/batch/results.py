@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from endcap.batch.storage import BatchError, Storage, import_package
+from endcap.client.results import ImageResult, Task
 from endcap.errors import InvalidArgumentError
-from endcap.results import ImageResult, Task
 
 PATH = "path"
 STATUS = "status"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from endcap._version import __version__
+from endcap.client.results import ImageResult
 from endcap.drawing.draw import mask_fits
 from endcap.drawing.pictures import read_oriented_size
 from endcap.predictions import Detection, class_name
-from endcap.results import ImageResult
 
 Size = tuple[int, int]  # width, height of an image in pixels, in the orientation of its boxes
 

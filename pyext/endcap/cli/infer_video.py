@@ -43,10 +43,10 @@ from endcap.cli.report import (
     write_text,
 )
 from endcap.client import ClientError, DetectionClient
+from endcap.client.results import ImageResult, Task
 from endcap.drawing import TrailDrawer
 from endcap.errors import EndcapError, InvalidArgumentError, VideoError
 from endcap.predictions import ROW_COLUMNS, class_name
-from endcap.results import ImageResult, Task
 from endcap.tracking import Tracker
 from endcap.video import VideoFrame, VideoReader, VideoWriter
 from endcap.video.detection import detect_video

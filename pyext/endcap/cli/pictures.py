@@ -11,10 +11,10 @@ from PIL import Image
 from endcap._files import whole_file
 from endcap.cli.console import count, describe_error
 from endcap.cli.files import MADE_BY, make_folder
+from endcap.client.results import ImageResult
 from endcap.drawing.draw import mask_fits
 from endcap.drawing.pictures import NOT_A_PICTURE, open_picture, read_oriented_size
 from endcap.predictions import Mask
-from endcap.results import ImageResult
 
 _QUALITY = 90
 # In bytes; file systems take names of 255.

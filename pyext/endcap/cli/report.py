@@ -19,8 +19,8 @@ from rich.text import Text
 from endcap._files import whole_text_file
 from endcap.cli.coco import as_coco, json_lines
 from endcap.cli.console import PlainConsole, count, printable, printable_lines
+from endcap.client.results import ImageResult, Task
 from endcap.predictions import ROW_COLUMNS, ClassScore, Detection, class_name
-from endcap.results import ImageResult, Task
 
 
 class Format(str, Enum):

@@ -4,7 +4,8 @@
 
 1. `client.py`, `DetectionClient.detect`: runs the coroutine of
 2. `detection.py`, `Detector._detect`: cuts the images into batches; `_process` reads the files,
-   `_send` builds a request (`requests.py`) and reads results from the response (`results.py`),
+   `_send` builds a request (`requests.py`) and reads results (`results.py`) from the response
+   (`responses.py`),
 3. `connection.py`, `Connection.repeat`: sends it within the deadline, with retries, by
 4. `transport.py`: `infer` of tritonclient's client for gRPC or HTTP, and its errors.
 
@@ -18,10 +19,10 @@ from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive, Tls
 from endcap.client.regions import Lease
 from endcap.client.requests import SequenceStep
+from endcap.client.results import FramePosition, ImageResult, Results, Task
 from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
 from endcap.detections import ImageDetections
 from endcap.predictions import ClassScore, Detection, Mask
-from endcap.results import FramePosition, ImageResult, Results, Task
 
 __all__ = [
     "AsyncDetectionClient",

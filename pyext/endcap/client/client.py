@@ -8,7 +8,7 @@ from endcap.client.concurrency import Tasks, Threads, iterate, run
 from endcap.client.detection import Detector
 from endcap.client.images import Image
 from endcap.client.requests import SequenceStep, Video
-from endcap.results import ImageResult, Results
+from endcap.client.results import ImageResult, Results
 
 
 class DetectionClient(Detector):

@@ -29,11 +29,11 @@ from endcap.client.errors import ClientError, RequestError, as_request_error, ca
 from endcap.client.images import Image, image_name, is_in_memory, refuse_single
 from endcap.client.options import ClientArguments
 from endcap.client.requests import RequestFormat, SequenceStep, Video, check_options
-from endcap.client.results import ResponseReader
+from endcap.client.responses import ResponseReader
+from endcap.client.results import FramePosition, ImageResult, Results, Task
 from endcap.client.served_model import fetch_served_model
 from endcap.client.shared_memory import Pool
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
-from endcap.results import FramePosition, ImageResult, Results, Task
 
 Images = Iterable[Image] | AsyncIterable[Image]
 Outcome = dict[str, Any] | RequestError  # fields of an ImageResult, or why there are none

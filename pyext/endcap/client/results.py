@@ -1,322 +1,291 @@
-"""Results of images from the tensors of a response, checked first: a server is not trusted."""
+"""What a server returns for images: its results by task, and how models are told apart."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from endcap.client.errors import RequestError
-from endcap.client.served_model import ServedModel
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, Status
-from endcap.predictions import ClassScore
-from endcap.results import PROBABILITIES, FramePosition, ImageResult, Task, status_name
+from endcap.predictions import ROW_COLUMNS, ClassScore, Detection
 
-Tensors = Mapping[str, NDArray[Any] | None]
-Labels = Mapping[int, str]  # class names by id
+if TYPE_CHECKING:
+    import PIL.Image
 
-_ANY, _ROWS = -1, -2  # sides: of any size, and the rows of a response
-_FLOAT, _INT, _LONG, _DOUBLE, _TEXT = (
-    np.dtype(each) for each in (np.float32, np.int32, np.int64, np.float64, np.object_)
-)
-# The data types and shapes of outputs, as docs/triton.md has them; () is one element.
-_OUTPUTS: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
-    "detection_boxes": (_FLOAT, (1, _ROWS, 4)),
-    "detection_scores": (_FLOAT, (1, _ROWS)),
-    "detection_classes": (_INT, (1, _ROWS)),
-    "detection_indices": (_INT, (1, _ROWS)),
-    "num_detections": (_INT, ()),
-    "status": (_INT, ()),
-    "detection_keypoints": (_FLOAT, (1, _ROWS, _ANY, 3)),
-    "track_ids": (_LONG, (1, _ROWS)),
-    "detection_angles": (_FLOAT, (1, _ROWS)),
-    "detection_rle": (_TEXT, (1, _ROWS)),
-    "mask_size": (_INT, (1, 2)),
-    "class_scores": (_FLOAT, (1, _ROWS)),
-    "class_ids": (_INT, (1, _ROWS)),
-    "class_labels": (_TEXT, (1, _ROWS)),
-    PROBABILITIES: (_TEXT, (1, _ROWS)),
-    "frame_index": (_LONG, ()),
-    "pts_seconds": (_DOUBLE, ()),
-    "dropped": (_LONG, ()),
+INPUT = "encoded"
+# Those of a model that reads videos: the bytes of a file, or a URL.
+VIDEO_INPUTS = frozenset({INPUT, "options"})
+# The output that Triton's classification extension takes the best elements of.
+PROBABILITIES = "class_probabilities"
+
+
+class Task(str, Enum):
+    """What a served model returns: detections, classes, or the tensors of another network."""
+
+    detection = "detection"
+    classification = "classification"
+    tensors = "tensors"
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The outputs that a model of this task must have."""
+        return _REQUIRED[self]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that are read where the model has them."""
+        return self.required + _OPTIONAL[self]
+
+
+_REQUIRED = {
+    Task.detection: (
+        "num_detections",
+        "detection_boxes",
+        "detection_scores",
+        "detection_classes",
+        "detection_indices",
+        "status",
+    ),
+    Task.classification: ("class_scores", "class_ids"),
+    Task.tensors: ("geometry",),
 }
-_FRAME_OUTPUTS = ("frame_index", "pts_seconds", "dropped")
-_DETECTION = tuple(name for name in Task.detection.required if name != "status")
-_DETECTION_ROWS = {name for name in Task.detection.outputs if _ROWS in _OUTPUTS[name][1]}
-_REQUIRED_ROWS = _DETECTION_ROWS & {*_DETECTION}
-_CLASSIFICATION = tuple(name for name in Task.classification.required if name != "status")
+_OPTIONAL: dict[Task, tuple[str, ...]] = {
+    Task.detection: (
+        "detection_keypoints",
+        "track_ids",
+        "detection_angles",
+        "detection_rle",
+        "mask_size",
+        "class_scores",
+        "class_ids",
+        "class_labels",
+    ),
+    Task.classification: ("class_labels", "status"),
+    Task.tensors: ("status",),
+}
+# Those of preprocess, which clients do not call.
+_PREPROCESS_OUTPUTS = {"images", "geometry", "status"}
+# The outputs that describe a whole image, which a response for one detection lacks.
+_IMAGE_OUTPUTS = {"num_detections", "status"}
 
 
-class ResponseReader:
-    """Reads the responses of a model.
+def why_no_task(outputs: Collection[str]) -> str:
+    """Return what keeps clients from using a model for which `find_task` returns None."""
+    task = Task.detection if "detection_boxes" in outputs else Task.classification
+    if not set(outputs) & set(task.required):
+        return f"its outputs are {', '.join(sorted(outputs))}"
+    lacking = [name for name in task.required if name not in outputs]
+    return f"of the outputs of {task.value} it lacks {', '.join(lacking)}"
+
+
+def find_task(
+    outputs: Collection[str], *, decoupled: bool = False, best_classes: bool = False
+) -> Task | None:
+    """Return the task of a model with these outputs, None for one that clients cannot use.
+
+    A model with boxes is not a classifier, whatever other outputs it has. One with `geometry` and
+    other outputs returns tensors, as an ensemble of `endcap init --head none`. A decoupled one may
+    send a response for each detection: it needs no number of them and no status.
 
     Args:
-        model: The model.
-        labels: Class names by id.
-        best_classes: The number of classes to request from Triton's classification extension, None
-            for the model's own.
-        extras: Whether to request keypoints, angles and masks as well.
+        outputs: The names of its outputs.
+        decoupled: Whether it may send several responses to a request.
+        best_classes: Whether Triton's classification extension is used; it needs one output.
+    """
+    names = set(outputs)
+    if "detection_boxes" in names:
+        required = set(Task.detection.required) - (_IMAGE_OUTPUTS if decoupled else set())
+        return Task.detection if names >= required else None
+    if best_classes and PROBABILITIES in names:
+        return Task.classification
+    if names <= _PREPROCESS_OUTPUTS:
+        return None
+    return next((task for task in Task if names >= set(task.required)), None)
+
+
+@dataclass(frozen=True)
+class FramePosition:
+    """Where in its video a frame is.
 
     Attributes:
-        outputs: Those to request, each with the number of its best elements, or 0 for all.
+        index: Of the video's frames, from 0; those that were left out count.
+        seconds: Its time stamp, from that of the first frame.
+        dropped: Frames of a live source between this one and the one before that came too fast.
     """
 
-    def __init__(
-        self,
-        model: ServedModel,
-        labels: Sequence[str] | None = None,
-        best_classes: int | None = None,
-        *,
-        extras: bool = True,
-    ) -> None:
-        self.model = model
-        self._best_classes = best_classes
-        self._labels = dict(enumerate(labels or ()))
-        task = model.task
-        if best_classes is None:
-            names = tuple(model.outputs) if task is Task.tensors else task.required
-            names += task.outputs if extras or task is Task.classification else ()
-        elif best_classes < 1:
-            raise InvalidArgumentError(f"classify {best_classes} is below 1")
-        elif task is not Task.classification or PROBABILITIES not in model.outputs:
-            raise InvalidArgumentError(
-                f"model '{model.name}' has no output {PROBABILITIES} for the best classes; leave "
-                "classify out, or name a classifier that has it"
-            )
-        else:
-            names = (PROBABILITIES, "status")
-        if model.reads_videos:
-            names += ("track_ids", *_FRAME_OUTPUTS)
-        counts = {PROBABILITIES: best_classes or 0}
-        self.outputs = {name: counts.get(name, 0) for name in names if name in model.outputs}
-
-    def read(self, tensors: Tensors) -> dict[str, Any]:
-        """Return the fields of ImageResult that follow from a response, a batch of one.
-
-        Raises:
-            RequestError: The image's status is not 0, or the tensors do not fit together.
-        """
-        status = _take(tensors, "status")
-        code = Status.OK if status is None else status.item()
-        if code != Status.OK:
-            name = status_name(code)
-            raise RequestError(name, f"the server returned status {code} ({name})")
-        if self._best_classes is not None:
-            return {"classes": _read_best_classes(tensors, self._labels)}
-        if self.model.task is Task.classification:
-            return {"classes": read_classes(tensors, self._labels)}
-        if self.model.task is Task.tensors:  # all but `status`, without the batch dimension
-            return {
-                "tensors": {
-                    name: tensor[0].copy()
-                    for name, tensor in tensors.items()
-                    if tensor is not None and name != "status"
-                }
-            }
-        return {"detections": read_rows(tensors, self._labels)}
-
-    def read_part(self, tensors: Tensors) -> dict[str, Any]:
-        """Return what `read` does for one of several responses, which may have no tensors.
-
-        Without the output num_detections all rows of a response count.
-        """
-        if all(tensor is None for tensor in tensors.values()):
-            return {}
-        if self.model.task is Task.detection and "num_detections" not in self.model.outputs:
-            boxes = tensors.get("detection_boxes")
-            rows = 0 if boxes is None or boxes.ndim != 3 else boxes.shape[1]
-            tensors = {**tensors, "num_detections": np.full((1, 1), rows, np.int32)}
-        return self.read(tensors)
-
-    def read_frame(self, tensors: Tensors) -> FramePosition | None:
-        """Return which frame of a video a response is for, None for one without a frame.
-
-        Raises:
-            RequestError: The tensors have other types or shapes.
-        """
-        if not self.model.reads_videos or any(tensors.get(name) is None for name in _FRAME_OUTPUTS):
-            return None
-        values = [_require(tensors, name, _FRAME_OUTPUTS).item() for name in _FRAME_OUTPUTS]
-        if not math.isfinite(values[1]):
-            raise _faulty_error("pts_seconds with a number that is not finite")
-        return FramePosition(*values)
-
-    def make_result(
-        self, name: str, outcome: dict[str, Any] | RequestError, **details: Any
-    ) -> ImageResult:
-        """Return the result of an image, from what `read` returned or the error."""
-        fields = {"task": self.model.task, "upright": self.model.upright, **details}
-        if isinstance(outcome, RequestError):
-            return ImageResult(name, outcome.status_name, error=str(outcome), **fields)
-        return ImageResult(name, "ok", **outcome, **fields)
+    index: int
+    seconds: float
+    dropped: int = 0
 
 
-def read_rows(outputs: Tensors, labels: Labels) -> ImageDetections:
-    """Return the detections of a response of the ensemble, a batch of one, as copies.
+@dataclass(frozen=True, repr=False)
+class ImageResult:
+    """The result for one image, best score first; `error` is the reason when `status` is not "ok".
 
-    Args:
-        outputs: The outputs by name, as in `_OUTPUTS`; extras may be absent.
-        labels: Class names by id.
-
-    Raises:
-        RequestError: The tensors do not fit together, or have other data types.
+    Attributes:
+        image: Its path, or "image N" with its position where it was given as bytes or an array.
+        status: See above; `ok` tells whether it is "ok".
+        detections: Of the task detection; empty for a classifier and for an image that failed.
+        error: The error message; None for a good image.
+        latency_ms: Of the image's last request, which all images of that request share: from its
+            encoded bytes in memory to the result, with retries, the pauses between them and the
+            wait for shared memory. In a stream it is from sending the request to its response.
+            Reading the file, and the wait until fewer than `concurrency` requests are in flight, do
+            not count. None if not sent.
+        classes: Of the task classification.
+        task: The model's task.
+        request_id: Of the last request of this image; the server's log has it. Empty if not sent.
+        final: Whether no other result of this image follows; only of `detect_stream` it may be
+            False.
+        upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
+            of a model that ignores the orientation, in those of the image as stored.
+        frame: Of a model that reads videos: which frame it is.
+        tensors: Of the task tensors: all outputs by name but `status`, NumPy arrays without the
+            batch dimension.
     """
-    rows = _require(outputs, "detection_boxes", _DETECTION).shape[1]
-    count = _require(outputs, "num_detections", _DETECTION)
-    kept = count.item()
-    if not 0 <= kept <= rows:
-        raise _misfit_error("num_detections", count, f"0 to {rows}")
-    kept_rows: dict[str, NDArray[Any]] = {}
-    for name, tensor in outputs.items():
-        if tensor is not None and name in _DETECTION_ROWS:
-            _check(name, tensor, rows)
-            values = kept_rows[name] = tensor[0, :kept].copy()
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise _faulty_error(f"{name} with a number that is not finite")
-    if not kept_rows.keys() >= _REQUIRED_ROWS:
-        raise _missing_error(min(_REQUIRED_ROWS - kept_rows.keys()), _DETECTION)
-    rle, mask_size = None, None
-    if "detection_rle" in kept_rows:
-        rle, mask_size = _read_masks(kept_rows["detection_rle"], _take(outputs, "mask_size"))
-    class_ids = kept_rows["detection_classes"]
-    names = [*map(labels.get, class_ids.tolist())] if labels else []
-    classes: list[ClassScore | None] | None = None
-    if "class_ids" in kept_rows and "class_scores" in kept_rows:
-        served_names = kept_rows.get("class_labels", [""] * kept)
-        classes = _make_classes(kept_rows["class_ids"], kept_rows["class_scores"], served_names, {})
-    return ImageDetections(
-        boxes=kept_rows["detection_boxes"],
-        scores=kept_rows["detection_scores"],
-        class_ids=class_ids,
-        indices=kept_rows["detection_indices"],
-        keypoints=kept_rows.get("detection_keypoints"),
-        angles=kept_rows.get("detection_angles"),
-        rle=rle,
-        mask_size=mask_size,
-        labels=names if any(name is not None for name in names) else None,
-        classifications=classes,
-        track_ids=kept_rows.get("track_ids"),
-    )
 
+    image: str
+    status: str
+    detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
+    error: str | None = None
+    latency_ms: float | None = None
+    classes: list[ClassScore] = field(default_factory=list)
+    task: Task = Task.detection
+    request_id: str = ""
+    final: bool = True
+    upright: bool = True
+    frame: FramePosition | None = None
+    tensors: Mapping[str, Any] = field(default_factory=dict)
 
-def read_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
-    """Return the classes of one response of a classifier; rows of id -1 hold no class.
+    def __repr__(self) -> str:
+        if not self.ok:
+            return f"<ImageResult {self.image}: {self.status}, {self.error}>"
+        if self.task is Task.detection:
+            return f"<ImageResult {self.image}: {self.detections!r}>"
+        contents = self.tensor_texts() if self.task is Task.tensors else self.classes
+        return f"<ImageResult {self.image}: {', '.join(map(str, contents)) or 'no class'}>"
 
-    Args:
-        outputs: As for `read_rows`.
-        labels: Class names by id, which take precedence over class_labels.
+    @property
+    def ok(self) -> bool:
+        """Whether the image was processed; it may still have no detections."""
+        return self.status == "ok"
 
-    Raises:
-        RequestError: As for `read_rows`.
-    """
-    scores = _require(outputs, "class_scores", _CLASSIFICATION)
-    class_ids = _require(outputs, "class_ids", _CLASSIFICATION, scores.shape[1])
-    names = _take(outputs, "class_labels", scores.shape[1])
-    if not np.isfinite(scores).all():
-        raise _faulty_error("class_scores with a number that is not finite")
-    served_names = [""] * scores.size if names is None else names[0]
-    return [*filter(None, _make_classes(class_ids[0], scores[0], served_names, labels))]
+    def tensor_texts(self) -> list[str]:
+        """Return name, type and shape of each tensor, such as `heat float32 [17, 64, 48]`."""
+        return [f"{name} {each.dtype} {[*each.shape]}" for name, each in self.tensors.items()]
 
-
-def _make_classes(
-    class_ids: NDArray[Any], scores: NDArray[Any], names: Iterable[object], labels: Labels
-) -> list[ClassScore | None]:
-    """Return the class of each row, None for the id -1; `labels` take precedence over `names`."""
-    return [
-        ClassScore(class_id, score, labels.get(class_id) or _to_text(name) or None)
-        if class_id >= 0
-        else None
-        for class_id, score, name in zip(class_ids.tolist(), scores.tolist(), names, strict=True)
-    ]
-
-
-def _read_best_classes(outputs: Tensors, labels: Labels) -> list[ClassScore]:
-    """Return the classes of one response of Triton's classification extension, best first."""
-    classes = []
-    for element in map(_to_text, _require(outputs, PROBABILITIES, (PROBABILITIES,))[0]):
-        parts = (*element.split(":", 2), "", "")
-        try:
-            score, class_id = float(parts[0]), int(parts[1])
-        except ValueError:
-            score, class_id = math.nan, -1
-        if not math.isfinite(score):
-            raise _faulty_error(f"the class {element[:80]!r}, not score:id:label")
-        classes.append(ClassScore(class_id, score, labels.get(class_id) or parts[2] or None))
-    return classes
-
-
-def _read_masks(
-    encoded: NDArray[Any], size: NDArray[Any] | None
-) -> tuple[list[bytes], tuple[int, int]]:
-    """Return the masks, not decoded, and their size."""
-    if size is None:
-        raise _faulty_error("detection_rle without mask_size; give the ensemble both outputs")
-    height, width = size[0].tolist()
-    if height < 0 or width < 0:
-        raise _misfit_error("mask_size", size, "a height and a width")
-    rle = [_to_text(mask).encode("utf-8", "replace") for mask in encoded]
-    if not all(mask and mask.isascii() for mask in rle):
-        raise _faulty_error("a detection_rle that is not COCO's RLE")
-    return rle, (height, width)
-
-
-def _require(
-    outputs: Tensors, name: str, required: Collection[str], rows: int | None = None
-) -> NDArray[Any]:
-    """Return an output; raise RequestError if it is missing, or has no classes."""
-    tensor = _take(outputs, name, rows)
-    if tensor is None or (tensor.size == 0 and name in _CLASSIFICATION):
-        raise _missing_error(name, required)
-    return tensor
-
-
-def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] | None:
-    """Return an output; raise RequestError for an unexpected data type or shape."""
-    tensor = outputs.get(name)
-    if tensor is not None:
-        _check(name, tensor, rows)
-    return tensor
-
-
-def _check(name: str, tensor: NDArray[Any], rows: int | None) -> None:
-    """Raise RequestError if an output has an unexpected data type or shape."""
-    dtype, shape = _OUTPUTS[name]
-    if tensor.dtype != dtype:
-        expected = "texts" if dtype is _TEXT else dtype
-        raise _faulty_error(f"{name} of type {tensor.dtype}; {expected} is expected")
-    fits = tensor.ndim == len(shape) if shape else tensor.size == 1
-    for side, size in zip(shape, tensor.shape, strict=False):
-        is_rows = side == _ROWS and rows in (None, size)
-        fits = fits and (is_rows or side in (size, _ANY))
-    if not fits:
-        sides = {_ANY: "P", _ROWS: "K" if rows is None else str(rows)}
-        raise _misfit_error(
-            name, tensor, f"[{','.join(sides.get(n, str(n)) for n in shape or (1, 1))}]"
+    def above(self, score: float) -> ImageResult:
+        """Return the result without detections and classes of a lower score."""
+        if score <= 0 or not self.ok:
+            return self
+        return replace(
+            self,
+            detections=self.detections[self.detections.scores >= score],
+            classes=[each for each in self.classes if each.score >= score],
         )
 
+    @property
+    def predictions(self) -> Sequence[Detection] | Sequence[ClassScore]:
+        """The detections or, of the task classification, the classes; empty of other tensors."""
+        return self.classes if self.task is Task.classification else self.detections
 
-def _missing_error(name: str, required: Collection[str]) -> RequestError:
-    return _faulty_error(f"no {name}; the model must have the outputs {', '.join(required)}")
+    def draw(
+        self,
+        image: Any = None,
+        *,
+        labels: Sequence[str] | None = None,
+        within: tuple[int, int] | None = None,
+    ) -> PIL.Image.Image:
+        """Return a new picture with the result, a Pillow image, which notebooks show.
+
+        That is boxes, labels, masks and keypoints, or the best class in a corner.
+
+        Args:
+            image: As for `endcap.ImageDetections.draw`; None opens the file that the client read.
+            labels: Names of classes by id, for results without labels.
+            within: Width and height in pixels that the picture is scaled to fit.
+
+        Raises:
+            CorruptImageError: A file that Pillow cannot read.
+            InvalidArgumentError: The image failed, or it was given as bytes or pixels and is
+                missing here.
+            OSError: A file that cannot be opened.
+        """
+        from endcap.drawing.draw import draw_class, draw_detections
+        from endcap.drawing.pictures import open_for_drawing
+
+        if not self.ok:
+            raise InvalidArgumentError(
+                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+        if self.task is Task.tensors:
+            raise InvalidArgumentError(
+                f"the model of {self.image} returns tensors, which cannot be drawn"
+            )
+        if image is None and not Path(self.image).is_file():
+            raise InvalidArgumentError(
+                f"{self.image} is not a file: give the image, as in result.draw(image)"
+            )
+        with open_for_drawing(self.image if image is None else image) as picture:
+            if self.classes:
+                return draw_class(picture, self.classes[0], labels, within=within)
+            return draw_detections(
+                picture, self.detections, labels, within=within, upright=self.upright
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that `endcap infer --json` prints for this image."""
+        row: dict[str, Any] = {"image": self.image, "status": self.status}
+        if self.task is Task.tensors:
+            row["latency_ms"] = self.latency_ms
+            row["tensors"] = {
+                name: {"dtype": str(each.dtype), "shape": [*each.shape]}
+                for name, each in self.tensors.items()
+            }
+        else:
+            key = "classes" if self.task is Task.classification else "detections"
+            row[key] = [each.to_dict() for each in self.predictions]
+        if self.error is not None:
+            row["error"] = self.error
+        if self.frame is not None:
+            row["frame_index"] = self.frame.index
+            row["pts_seconds"] = self.frame.seconds
+            row["dropped"] = self.frame.dropped
+        return row
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
+
+        Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a rotated box;
+        track_id of a tracked one; classification_id, classification_label, classification_score of
+        a cascade; error of an image that failed. One without detections has one row, None from
+        class_id on, and a class has no box. Keypoints and masks are in `to_dict` only.
+        """
+        head = {"image": self.image, "status": self.status}
+        end = {} if self.error is None else {"error": self.error}
+        return [{**head, **each.to_row(), **end} for each in self.predictions] or [
+            {**head, **dict.fromkeys(ROW_COLUMNS), **end}
+        ]
 
 
-def _misfit_error(name: str, tensor: NDArray[Any], expected: str) -> RequestError:
-    values = f" {tensor.tolist()}" if tensor.size <= 2 else ""
-    return _faulty_error(
-        f"outputs that do not fit together: {name} {tensor.shape}{values}, and {expected} is "
-        "expected"
-    )
+class Results(list[ImageResult]):
+    """The results for several images, in their order: a list with conversions."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the list that `endcap infer --json` prints."""
+        return [result.to_dict() for result in self]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all images, see `ImageResult.to_rows`."""
+        return [row for result in self for row in result.to_rows()]
 
 
-def _to_text(element: object) -> str:
-    """Return an element of a BYTES tensor as text."""
-    if isinstance(element, (bytes, str)):
-        return element.decode("utf-8", "replace") if isinstance(element, bytes) else element
-    raise _faulty_error(f"an element of type {type(element).__name__} in a tensor of texts")
-
-
-def _faulty_error(text: str) -> RequestError:
-    return RequestError("internal", f"the server returned {text}")
+def status_name(code: int) -> str:
+    """Return the name of a `status` tensor's value, "internal" for one that does not exist."""
+    try:
+        return Status(code).label
+    except ValueError:
+        return Status.INTERNAL.label

@@ -10,8 +10,8 @@ from endcap.client.concurrency import run
 from endcap.client.connection import Connection, read_items
 from endcap.client.errors import UNREADABLE, ClientError, RequestError, unreadable_error
 from endcap.client.options import Address, ConnectionOptions, Protocol
+from endcap.client.results import INPUT, VIDEO_INPUTS, Task, find_task, why_no_task
 from endcap.errors import InvalidArgumentError
-from endcap.results import INPUT, VIDEO_INPUTS, Task, find_task, why_no_task
 from endcap.triton.labels import parse_labels
 
 _PROBE_TIMEOUT_S = 2.0  # of an error message, which must not wait long

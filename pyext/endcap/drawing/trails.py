@@ -23,7 +23,7 @@ _MAX_COORDINATE = 1e4  # pixels outside of the picture, where Pillow's lines sti
 
 
 class _Result(Protocol):
-    """Of a client: `endcap.results.ImageResult`."""
+    """Of a client: `endcap.client.results.ImageResult`."""
 
     @property
     def classes(self) -> Sequence[ClassScore]: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endcap.postprocess import Postprocessor
+from endcap import _core
 
 _THRESHOLDS = ("score_threshold", "score_thresholds", "classes")
 _GENERAL = ("num_classes", *_THRESHOLDS, "max_candidates", "max_detections", "on_nan")
@@ -39,5 +39,6 @@ HEAD_PARAMETERS: dict[str, tuple[str, ...]] = {
 
 def readable_families() -> list[str]:
     """Return the head families that postprocess reads, as its parameter table names them."""
-    (row,) = (row for row in Postprocessor(threads=1).describe() if row.name == "head")
-    return row.allowed.removeprefix("one of ").split(", ")
+    rows = _core.Postprocessor([], 1).parameters
+    (families,) = (allowed for name, _, allowed, _ in rows if name == "head")
+    return families.removeprefix("one of ").split(", ")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from endcap import _core
+from endcap.box_decode import to_batched
 from endcap.errors import InvalidArgumentError
-from endcap.postprocess import Postprocessor
 from endcap.predictions import class_name
 from endcap.preprocess import presets
 from endcap.repository.companion_config import CompanionConfig, ImageRecipe
@@ -401,6 +401,7 @@ def _choose_postprocess(
         )
         for part, each in head.inputs.items()
     }
-    arguments: dict[str, Any] = decided_values(chosen)
-    Postprocessor(threads=1, **arguments)(nothing)
+    core = _core.Postprocessor([*decided_values(chosen).items()], 1)
+    tensors, _ = to_batched(nothing, core.inputs)
+    core(tensors, None, None, False)
     return chosen, []

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from endcap.batch import Detect, PipelineSpec
+from endcap.client.results import Task
 from endcap.errors import InvalidArgumentError
-from endcap.results import Task
 
 REPOSITORY = Path(__file__).resolve().parents[3] / "model_repository"
 SAMPLE = REPOSITORY / "detect" / "samples" / "shapes_640x427.jpg"

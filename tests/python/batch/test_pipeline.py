@@ -14,8 +14,8 @@ import pytest
 import endcap
 from endcap.batch.pipeline import Pipeline, PipelineSpec
 from endcap.batch.storage import BatchError
+from endcap.client.results import Task
 from endcap.errors import UnsupportedError
-from endcap.results import Task
 from tests.support.cli_runs import endcap as endcap_command
 from tests.support.jpegs import encode
 from tests.support.onnx_heads import network

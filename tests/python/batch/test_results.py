@@ -9,10 +9,10 @@ import pytest
 from endcap.batch.results import ImageRow, Results, to_table
 from endcap.batch.run import _refuse_output_in_inputs
 from endcap.batch.storage import BatchError, Storage
+from endcap.client.results import ImageResult, Task
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError
 from endcap.predictions import ClassScore, Detection
-from endcap.results import ImageResult, Task
 
 
 def detected(name: str, *detections: Detection) -> ImageRow:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from endcap.client import ClassScore, Detection, ImageResult, SequenceStep, Task
 from endcap.client.errors import RequestError
 from endcap.client.requests import MAX_IMAGE_BYTES, RequestFormat
-from endcap.client.results import ResponseReader
+from endcap.client.responses import ResponseReader
+from endcap.client.results import PROBABILITIES, status_name
 from endcap.client.served_model import ServedModel, TensorSpec
 from endcap.errors import InvalidArgumentError, Status
 from endcap.masks import decode_rle, encode_rle
-from endcap.results import PROBABILITIES, status_name
 
 Tensors = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from endcap.client import Task
+from endcap.client.results import find_task, why_no_task
 from endcap.client.served_model import TensorSpec, explain_no_images, find_image_input
 from endcap.errors import InvalidArgumentError
-from endcap.results import find_task, why_no_task
 from endcap.triton.labels import parse_labels
 
 

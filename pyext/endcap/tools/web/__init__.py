@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from endcap._pip_commands import install_command
 from endcap.client import DetectionClient
+from endcap.client.results import Task
 from endcap.errors import EndcapError
-from endcap.results import Task
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
