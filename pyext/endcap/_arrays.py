@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 DLPACK_CUDA = 2  # DLDeviceType

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import check_pixels, find_device, view_image
 from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError

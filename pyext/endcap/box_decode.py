@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import find_device, from_dlpack, require_host
 from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import DLPACK_CUDA, find_interface_device, refuse_gradient
 from endcap.errors import InvalidArgumentError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._images import Image, SizeLimits, open_image, to_buffer
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import DecodeParameters, list_parameters, preprocess_defaults, to_parameters

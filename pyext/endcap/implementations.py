@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from endcap import _core
+import endcap._core as _core
 
 
 @dataclass(frozen=True)

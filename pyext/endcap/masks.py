@@ -9,7 +9,7 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import empty, require_host
 from endcap.errors import InvalidArgumentError
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import empty, find_device, require_host, to_array
 from endcap.cuda_array import CudaArray, Target, choose_target, cuda_device
 from endcap.errors import InvalidArgumentError

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
 import numpy as np
 
-from endcap import _core
+import endcap._core as _core
 from endcap.errors import InvalidArgumentError
 
 _MAX_THREADS = 1024

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import find_device, to_array
 from endcap.box_decode import Head, Specs, to_batched
 from endcap.cuda_array import CudaArray, Target, choose_target, cuda_device

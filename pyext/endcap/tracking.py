@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import to_array
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, UnsupportedError

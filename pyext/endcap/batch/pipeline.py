@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap._onnx_network import OnnxNetwork
 from endcap.batch.results import ImageRow
 from endcap.batch.storage import BatchError

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import find_device, require_host
 from endcap._pip_commands import install_command
 from endcap.client.errors import UNREADABLE, RequestError, unreadable_error

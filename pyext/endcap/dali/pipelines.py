@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from endcap import _core
+import endcap._core as _core
 from endcap.dali.installation import find_dali
 from endcap.dali.loading import load
 from endcap.errors import InvalidArgumentError

@@ -8,7 +8,7 @@ import platform
 import tempfile
 from importlib import metadata
 
-from endcap import _core
+import endcap._core as _core
 from endcap._pip_commands import package_folders
 from endcap._version import __version__
 from endcap.doctor.finding import Problem, Severity

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import check_pixels, view_image
 from endcap.errors import CorruptImageError, InvalidArgumentError
 from endcap.yuv import YuvImage

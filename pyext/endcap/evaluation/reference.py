@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap import _core
+import endcap._core as _core
 from endcap._onnx_network import OnnxNetwork
 from endcap.errors import EndcapError, UnsupportedError
 from endcap.evaluation import EvaluationError, import_package

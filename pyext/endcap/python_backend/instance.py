@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from endcap import _core
+import endcap._core as _core
 from endcap._arrays import empty
 from endcap.cuda_array import CudaArray, Target
 from endcap.errors import CudaError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+import endcap._core as _core
 from endcap.cuda_array import Target
 from endcap.errors import InvalidArgumentError, raise_first
 from endcap.masks import pad_rle

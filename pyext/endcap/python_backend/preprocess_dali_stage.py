@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from endcap import _core
+import endcap._core as _core
 from endcap.cuda_array import Target
 from endcap.errors import Status
 from endcap.python_backend.preprocess_stage import PreprocessJob, PreprocessStage

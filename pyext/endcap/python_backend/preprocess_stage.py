@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from endcap import _core
+import endcap._core as _core
 from endcap.cuda_array import Target
 from endcap.errors import raise_first
 from endcap.python_backend.instance import CoreStage

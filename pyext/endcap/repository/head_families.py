@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endcap import _core
+import endcap._core as _core
 
 _THRESHOLDS = ("score_threshold", "score_thresholds", "classes")
 _GENERAL = ("num_classes", *_THRESHOLDS, "max_candidates", "max_detections", "on_nan")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from endcap import _core
+import endcap._core as _core
 from endcap.box_decode import to_batched
 from endcap.errors import InvalidArgumentError
 from endcap.predictions import class_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from endcap import _core
+import endcap._core as _core
 from endcap.errors import InvalidArgumentError
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.tensor_spec import TensorSpec, free_dims

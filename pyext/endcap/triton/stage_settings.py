@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from endcap import _core
+import endcap._core as _core
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import Labels
