@@ -322,10 +322,7 @@ class _Batch:
         """
         if self.device == "cpu":
             return self
-        values: dict[str, Any] = {
-            name: on_host(value) if isinstance(value, CudaArray) else value
-            for name, value in vars(self).items()
-        }
+        values: dict[str, Any] = {name: on_host(value) for name, value in vars(self).items()}
         return type(self)(**values)
 
 
