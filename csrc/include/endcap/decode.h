@@ -206,7 +206,8 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // orientation by default (PreprocessParams::exif), and where it can without moving pixels:
 // csrc/preprocess/image_to_tensor.cc chooses; csrc/preprocess/resize/band_resizer.h mirrors and
 // transposed_resizer.h swaps the axes; on a GPU csrc/preprocess/cuda/fused_rows.cuh flips rows and
-// swaps the axes, MakeRows of fused_preprocess.cu flips columns, both while reading.
+// swaps the axes, MakeRows of fused_preprocess.cu flips columns, both while reading. The tensor is
+// the same as if the pixels had been moved first.
 //
 // Boxes are mapped back (csrc/common/map_box.h) to the source image, as it was preprocessed: with
 // exif=apply the oriented one, which viewers and PIL.ImageOps.exif_transpose show; with
