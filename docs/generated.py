@@ -16,7 +16,7 @@ from typing import Any
 
 import endcap
 from endcap.doctor import CHECKS
-from endcap.repository.head_families import HEAD_PARAMETERS, readable_families
+from endcap.repository.options import HEAD_PARAMETERS
 from endcap.triton.model_contract import ModelContract, postprocess_contract
 from endcap.triton.tensor_spec import TRITON_TYPES
 
@@ -45,7 +45,7 @@ def write_all() -> None:
         "preprocess": lambda: parameters(endcap.Preprocessor(threads=1).describe()),
         "presets": presets,
         "postprocess": lambda: parameters(endcap.Postprocessor(threads=1).describe()),
-        "heads": lambda: "\n\n".join(map(head, readable_families())),
+        "heads": lambda: "\n\n".join(map(head, HEAD_PARAMETERS)),
         "checks": checks,
         "exports": exports,
         "commands": commands,

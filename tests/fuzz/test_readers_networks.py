@@ -10,8 +10,9 @@ import onnx
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from endcap.repository.metadata import read_metadata
 from endcap.repository.network_tensors import declared_outputs, read_input
-from endcap.repository.onnx_file import read_metadata, read_onnx
+from endcap.repository.onnx_file import read_onnx
 from tests.fuzz.mutations import damaged, fuzzed, only_own_errors
 from tests.support import family_networks as families
 

@@ -18,8 +18,7 @@ from endcap.cli.files import find_repository
 from endcap.cli.options import command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.preprocess import presets
-from endcap.repository.head_families import readable_families
-from endcap.repository.options import InitOptions
+from endcap.repository.options import HEAD_PARAMETERS, InitOptions
 from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.writing import check_target, write_repository
 
@@ -47,7 +46,7 @@ _in_results = panel("Results")
 _in_serving = panel("Serving")
 _OPTIONS = {
     "head": _in_network(
-        f"Family of the head: {', '.join(readable_families())}; or none, which returns the "
+        f"Family of the head: {', '.join(HEAD_PARAMETERS)}; or none, which returns the "
         "network's outputs unread. Default: recognised from the network."
     ),
     "preset": _in_network(

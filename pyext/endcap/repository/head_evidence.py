@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap.repository.metadata import RTDETR_DECODER, NetworkMetadata
 from endcap.repository.network_tensors import NetworkOutput
-from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
 from endcap.repository.options import Decision, InitOptions
 
 Numbers = NDArray[np.float64]
@@ -51,7 +51,7 @@ class Hints:
     """What is known of a network in addition to its outputs."""
 
     size: tuple[int, int]  # height and width of the images
-    metadata: ExporterMetadata
+    metadata: NetworkMetadata
     num_classes: int | None = None  # by the user or the metadata
     options: InitOptions = field(default_factory=InitOptions)
     score_columns: tuple[str, int] | None = None  # as of Trial

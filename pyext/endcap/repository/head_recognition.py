@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from endcap.parameters import suggestion
 from endcap.repository.errors import RepositoryError
 from endcap.repository.finished_forms import (
     read_detections,
@@ -21,12 +20,13 @@ from endcap.repository.finished_forms import (
     read_rows_with_classes,
 )
 from endcap.repository.head_evidence import Head, Hints, Outputs
-from endcap.repository.head_families import NO_HEAD, readable_families
-from endcap.repository.network_tensors import NetworkOutput
-from endcap.repository.options import AS_GIVEN
+from endcap.repository.network_tensors import NetworkInput, NetworkOutput
+from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.options import AS_GIVEN, HEAD_PARAMETERS, NO_HEAD, InitOptions
 from endcap.repository.pair_forms import ANCHOR_NAMES, HIDDEN_STATE, read_pair
 from endcap.repository.single_forms import are_grid_maps, read_classifier, read_single
 from endcap.repository.trial_run import Trial
+from endcap.triton.labels import read_labels
 
 # The first of these forms that yields a head ends the search, since its outputs might fit later
 # forms, too. Shapes are for one image.
@@ -63,7 +63,9 @@ def leave_outputs(path: Path, trial: Trial) -> Head:
     return Head(NO_HEAD, inputs, None, AS_GIVEN)
 
 
-def find_heads(path: Path, trial: Trial, hints: Hints) -> tuple[str, list[Head]]:
+def find_heads(
+    network: OnnxFile, image: NetworkInput, trial: Trial, options: InitOptions
+) -> tuple[str, list[Head]]:
     """Return the head that the user names, else the only sure one, else a message and several.
 
     A head that leaves outputs unread is not sure, unless they are such as are never read.
@@ -72,20 +74,25 @@ def find_heads(path: Path, trial: Trial, hints: Hints) -> tuple[str, list[Head]]
         RepositoryError: No head fits, or the trial run gave no usable numbers.
         UnsupportedError: The head is recognised, and postprocess does not read it.
     """
-    outputs, wanted = trial.outputs, hints.options.head
+    path, outputs, wanted = network.path, trial.outputs, options.head
     if wanted is None:
         _refuse_nan(path, outputs)
-    elif wanted not in readable_families():
-        raise RepositoryError(
-            f"--head is '{wanted}', which is not a family that this version reads"
-            f"{suggestion('head', wanted) or '.'} Give one of {', '.join(readable_families())}, or "
-            f"{NO_HEAD} for outputs that are returned unread"
-        )
+    classes = options.num_classes
+    if classes is None and options.labels is not None:
+        classes = len(read_labels(options.labels))
+    hints = Hints(
+        image.size,
+        network.metadata,
+        network.metadata.num_classes if classes is None else classes,
+        options,
+        trial.score_columns,
+        network.model.graph,
+    )
     heads = [_with_unread(head, outputs, hints) for head in _propose(outputs, hints)]
     if trial.rows_error and not any(head.family in _FAMILIES_OF_VARYING_ROWS for head in heads):
         raise RepositoryError(trial.rows_error)
     is_for_one = any(output.edit.adds_batch for head in heads for output in head.inputs.values())
-    if trial.batch_error and not is_for_one and not hints.metadata.has_nms:
+    if trial.batch_error and not is_for_one and not network.metadata.has_nms:
         raise RepositoryError(trial.batch_error)
     listed = "; ".join(map(str, outputs))
     candidates = [head for head in heads if wanted in (None, head.family)]
@@ -98,7 +105,7 @@ def find_heads(path: Path, trial: Trial, hints: Hints) -> tuple[str, list[Head]]
     if not candidates:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
-            f"({', '.join(readable_families())}); --head none returns them unmodified, for your "
+            f"({', '.join(HEAD_PARAMETERS)}); --head none returns them unmodified, for your "
             "own code. A detector is recognised if it is exported with its boxes decoded, or with "
             "suppression inside, as by `yolo export model=MODEL.pt format=onnx`"
         )

@@ -1,10 +1,10 @@
-"""Normalisation by which a network begins, and what is left of a preset's for preprocess to do."""
+"""Normalisation of images, and that by which a network begins, which preprocess does not repeat."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from endcap.repository.errors import import_onnx
 from endcap.repository.onnx_file import OnnxFile, walk_nodes
 
 NAMES = ("scale", "mean", "std")  # the parameters of preprocess that normalise
-RAW_PIXELS = {"scale": "1", "mean": "0,0,0", "std": "1,1,1"}
 _WHITE = 255.0
 _OPSET, _OPSET_OF_ATTRIBUTES = 17, 11  # of operators whose axes are inputs, and attributes
 _MAX_OPERATORS = 64
@@ -33,19 +32,64 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Normalization:
-    """What a network does to each channel first: (x - mean) / std."""
+    """(x * scale - mean) / std of each channel, by preprocess or by a network, whose scale is 1.
+
+    Attributes:
+        operators: Those of the network that compute it, in their order.
+    """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    operators: tuple[str, ...] = field(default=(), compare=False)  # that do it, in their order
+    scale: float = 1.0
+    operators: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, str], channels: int = 3) -> Normalization:
+        """Return the normalisation of preprocess' parameters for a number of channels."""
+        mean, std = (
+            np.broadcast_to(np.array(parameters[name].split(","), float), 3)[:channels].tolist()
+            for name in NAMES[1:]
+        )
+        return cls(tuple(mean), tuple(std), float(parameters["scale"]))
+
+    def parameters(self) -> dict[str, str]:
+        """Return the parameters of preprocess."""
+        mean, std = (",".join(map(_to_text, each)) for each in (self.mean, self.std))
+        return {"scale": _to_text(self.scale), "mean": mean, "std": std}
 
     def __str__(self) -> str:
         """Return the formula, with one number where the channels have the same."""
-        return _formula("x", self.mean, self.std)
+        pixel = "x" if self.scale == 1 else f"x / {1 / self.scale:.6g}"
+        dividend = f"({pixel} - {_short(self.mean)})" if any(self.mean) else pixel
+        return dividend if set(self.std) == {1.0} else f"{dividend} / {_short(self.std)}"
+
+    @property
+    def slopes(self) -> Floats:
+        """What one 8-bit step is in the tensor, per channel."""
+        return self.scale / np.array(self.std, np.float64)
+
+    @property
+    def shifts(self) -> Floats:
+        """What a black pixel is in the tensor, per channel."""
+        return -np.array(self.mean, np.float64) / np.array(self.std, np.float64)
+
+    def apply(self, pixels: NDArray[Any] | float) -> Floats:
+        """Return what pixels [..., C] become."""
+        return np.asarray(pixels * self.slopes + self.shifts, np.float64)
+
+    def undo(self, values: NDArray[Any]) -> Floats:
+        """Return the pixels for a tensor's numbers [..., C]."""
+        return np.asarray((values - self.shifts) / self.slopes, np.float64)
+
+    def is_close(self, other: Normalization) -> bool:
+        """Return whether the two make the same numbers but for rounding."""
+        return np.allclose(self.slopes, other.slopes, rtol=1e-4) and np.allclose(
+            self.shifts, other.shifts, rtol=1e-4, atol=1e-4
+        )
 
     @property
     def takes_bytes(self) -> bool:
-        """Whether it is of pixels from 0 to 255, not from 0 to 1."""
+        """Whether a network's is of pixels from 0 to 255, not from 0 to 1."""
         largest = max(map(abs, self.mean))
         return largest > 1 or min(map(abs, self.std)) >= _MIN_DIVISOR_OF_BYTES
 
@@ -55,75 +99,44 @@ class Normalization:
         return all(self.mean)
 
     @property
-    def whole(self) -> dict[str, str]:
-        """The parameters of preprocess that would do all of it, beginning with the pixels."""
-        scale = "1" if self.takes_bytes else repr(1 / _WHITE)
-        mean, std = (",".join(map(repr, _three(each))) for each in (self.mean, self.std))
-        return {"scale": scale, "mean": mean, "std": std}
-
-    def undo(self, tensor: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what a network is given so that it gets `tensor` [H, W, C] behind this."""
-        return np.asarray(tensor * self.std + self.mean, np.float32)
+    def whole(self) -> Normalization:
+        """What preprocess would do in the place of a network, beginning with the pixels."""
+        return replace(self, scale=1.0 if self.takes_bytes else 1 / _WHITE)
 
     def complement(
-        self, wanted: Mapping[str, str], *, is_integer: bool = False
-    ) -> dict[str, str] | None:
-        """Return scale, mean and std with which preprocess and this together do what is wanted.
+        self, wanted: Normalization, *, is_integer: bool = False
+    ) -> Normalization | None:
+        """Return with what in front of it a network does what is wanted.
 
         The network does the last steps of (x * scale - mean) / std, preprocess those before, and
         none before whole numbers; None where the network does something else.
         """
-        scale, mean, _ = _numbers(wanted)
         candidates = [RAW_PIXELS]
         if not is_integer:
             candidates += [
-                {**RAW_PIXELS, "scale": repr(1 / _WHITE)},
-                {**RAW_PIXELS, "scale": repr(scale)},
-                {**RAW_PIXELS, "scale": repr(scale), "mean": ",".join(map(repr, mean))},
-                {**RAW_PIXELS, "mean": ",".join(repr(value / scale) for value in mean)},
+                replace(RAW_PIXELS, scale=1 / _WHITE),
+                replace(RAW_PIXELS, scale=wanted.scale),
+                replace(RAW_PIXELS, scale=wanted.scale, mean=wanted.mean),
+                replace(RAW_PIXELS, mean=tuple(each / wanted.scale for each in wanted.mean)),
             ]
-        target = _apply(wanted)
-        step = np.abs(target[1] - target[0]) / _WHITE
+        tolerance = _TOLERANCE_STEPS * np.abs(wanted.slopes)
         for each in candidates:
-            difference = np.abs(np.subtract(self.behind(each), target)) / step
-            if (difference <= _TOLERANCE_STEPS).all():
+            differences = (self.apply(each.apply(x)) - wanted.apply(x) for x in (0.0, _WHITE))
+            if all((np.abs(one) <= tolerance).all() for one in differences):
                 return each
         return None
 
-    def behind(self, given: Mapping[str, str]) -> list[Floats]:
-        """Return what black and white become, by preprocess with these parameters and by this."""
-        return [(each - _three(self.mean)) / _three(self.std) for each in _apply(given)]
+
+RAW_PIXELS = Normalization((0.0,) * 3, (1.0,) * 3)
 
 
-def describe(parameters: Mapping[str, str]) -> str:
-    """Return the formula of the parameters scale, mean and std."""
-    scale, mean, std = _numbers(parameters)
-    return _formula("x" if scale == 1 else f"x / {1 / scale:.6g}", mean, std)
-
-
-def _formula(pixel: str, mean: Sequence[float] | Floats, std: Sequence[float] | Floats) -> str:
-    dividend = f"({pixel} - {_short(mean)})" if any(mean) else pixel
-    return dividend if set(std) == {1.0} else f"{dividend} / {_short(std)}"
-
-
-def _short(values: Sequence[float] | Floats) -> str:
+def _short(values: Sequence[float]) -> str:
     texts = [f"{value:.6g}" for value in values]
     return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
 
 
-def _three(values: Sequence[float]) -> Floats:
-    return np.array(values if len(values) == 3 else [values[0]] * 3)
-
-
-def _numbers(parameters: Mapping[str, str]) -> tuple[float, Floats, Floats]:
-    mean, std = (_three([float(v) for v in parameters[n].split(",")]) for n in NAMES[1:])
-    return float(parameters["scale"]), mean, std
-
-
-def _apply(parameters: Mapping[str, str]) -> list[Floats]:
-    """Return what preprocess makes of black and white."""
-    scale, mean, std = _numbers(parameters)
-    return [(x * scale - mean) / std for x in (0.0, _WHITE)]
+def _to_text(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def read_normalization(network: OnnxFile) -> Normalization | None:
@@ -160,7 +173,7 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
                 if line is None:
                     break
                 kinds.append(node.op_type)
-                found = Normalization(*line, tuple(kinds))
+                found = Normalization(*line, operators=tuple(kinds))
     has_effect = found is not None and (any(found.mean) or set(found.std) != {1.0})
     return found if has_effect else None
 

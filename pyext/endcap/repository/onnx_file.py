@@ -1,47 +1,23 @@
-"""ONNX files without their weights: inputs, outputs, and the exporter's metadata."""
+"""ONNX files without their weights: inputs, outputs and metadata."""
 
 from __future__ import annotations
 
-import ast
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from endcap.repository.errors import RepositoryError, import_onnx
+from endcap.repository.metadata import NetworkMetadata, read_metadata
 from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
-
-RTDETR_DECODER = "RTDETRDecoder"  # `head` in the metadata of Ultralytics' RT-DETR
 
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
 _MEMORY_LOCATION = "_ORT_MEM_ADDR_"
 
 
 @dataclass(frozen=True)
-class ExporterMetadata:
-    """Metadata that the exporter wrote into the file; None or "" where there is none.
-
-    The keys are those of Ultralytics' exporter, which others have taken over: `names` (the classes,
-    as a Python dict or list), `task`, `imgsz`, `head`, `kpt_shape`, `end2end`, `args`.
-    """
-
-    names: tuple[str, ...] | None
-    task: str
-    size: tuple[int, int] | None  # height and width
-    head: str  # the class of the network's last module
-    keypoints: tuple[int, int] | None  # how many, and how many numbers each has
-    is_end2end: bool  # whether the network has a branch without suppression behind it
-    is_ultralytics: bool
-    has_nms: bool = False  # whether the exporter has put suppression behind the head
-    nms_batch: int | None = None  # how many images that was exported for
-    names_source: str = "the exporter's metadata"
-    num_classes: int | None = None  # where only their number is known
-
-
-@dataclass(frozen=True)
 class OnnxFile:
-    """A network's inputs and outputs, with the batch dimension, and what its exporter wrote.
+    """A network's inputs and outputs, with the batch dimension, and what is declared about it.
 
     Attributes:
         path: As the user gave it.
@@ -54,7 +30,7 @@ class OnnxFile:
     file: Path
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    metadata: ExporterMetadata
+    metadata: NetworkMetadata
     external_files: Mapping[str, Path]
     model: Any  # onnx.ModelProto, external weights not loaded
 
@@ -197,51 +173,3 @@ def _external_tensors(model: Any) -> Iterator[Any]:
         for field, value in message.ListFields():
             if field.message_type is not None:
                 messages += [value] if hasattr(value, "DESCRIPTOR") else value
-
-
-def read_metadata(metadata: Mapping[str, str]) -> ExporterMetadata:
-    """Return the metadata; a value in a form that is not understood counts as none."""
-    arguments = _literal(metadata.get("args", ""))
-    arguments = arguments if isinstance(arguments, dict) else {}
-    has_nms = arguments.get("nms") is True
-    batch = arguments.get("batch")
-    return ExporterMetadata(
-        names=_class_names(_literal(metadata.get("names", ""))),
-        task=metadata.get("task", ""),
-        size=_pair(_literal(metadata.get("imgsz", ""))),
-        head=metadata.get("head", ""),
-        keypoints=_pair(_literal(metadata.get("kpt_shape", ""))),
-        is_end2end=metadata.get("end2end", "") == "True",
-        is_ultralytics=metadata.get("author") == "Ultralytics"
-        or {"names", "stride"} <= {*metadata},
-        has_nms=has_nms,
-        nms_batch=batch if has_nms and type(batch) is int and batch > 0 else None,
-    )
-
-
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-def _class_names(value: Any) -> tuple[str, ...] | None:
-    """Return the names of a list, or of a dict by numbers from 0, which may be texts."""
-    with contextlib.suppress(TypeError, ValueError):  # of keys; a number too long to print
-        if isinstance(value, dict):
-            by_id = {int(key): each for key, each in value.items()}
-            value = [by_id.get(number) for number in range(len(by_id))]
-        if isinstance(value, (list, tuple)) and value and None not in value:
-            return tuple(map(str, value))
-    return None
-
-
-def _pair(value: Any) -> tuple[int, int] | None:
-    """Two numbers from 1 to the largest int32; one is both."""
-    numbers = [value, value] if type(value) is int else value
-    if not isinstance(numbers, (list, tuple)) or len(numbers) != 2:
-        return None
-    if not all(type(number) is int and 0 < number < 2**31 for number in numbers):
-        return None
-    return (numbers[0], numbers[1])

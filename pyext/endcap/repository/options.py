@@ -1,4 +1,4 @@
-"""Options of `endcap init`, and `Decision`, a chosen value with its reason."""
+"""Options of `endcap init`, head families, and `Decision`, a chosen value with its reason."""
 
 from __future__ import annotations
 
@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import suggestion
+from endcap.triton.model_contract import postprocess_contract, preprocess_contract
 
 AS_GIVEN = "as given"
+NO_HEAD = "none"  # outputs that are returned unread, by an ensemble without postprocess
+# Parameters with an option of their own, not for --set.
+_HAVE_OPTIONS = {
+    "head": "--head",
+    "num_classes": "--num-classes or --labels",
+    "preset": "--preset",
+    "size": "--size",
+}
 _ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
@@ -57,6 +67,38 @@ PreprocessBackend: TypeAlias = Literal["cpp", "python", "dali"]
 PostprocessBackend: TypeAlias = Literal["cpp", "python"]
 
 
+_THRESHOLDS = ("score_threshold", "score_thresholds", "classes")
+_GENERAL = ("num_classes", *_THRESHOLDS, "max_candidates", "max_detections", "on_nan")
+_BOXES = ("box_format", "box_unit", "input_size")
+_SUPPRESSION = ("iou_threshold", "multi_label", "class_agnostic")
+_ANCHORS = ("anchors", "anchor_grid", "anchor_offset", "variances")
+_MASKS = ("mask_coefficients", "prototype_size", "mask_resolution")
+_KEYPOINTS = ("num_keypoints", "keypoint_values")
+_QUERIES = (*_GENERAL, "multi_label", *_BOXES, "activation", "joined", "background")
+_YOLO = (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation")
+
+# The families of heads, as `--head` takes them, and the parameters of postprocess that each reads;
+# the others change nothing for it. docs/heads.md describes them.
+HEAD_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "yolov5": _YOLO,
+    "yolox": (*_GENERAL, *_SUPPRESSION, "input_size", "activation", "anchor_grid"),
+    "yolov8": _YOLO,
+    "yolov8_seg": (*_YOLO, *_MASKS),
+    "yolov8_pose": (*_YOLO, *_KEYPOINTS),
+    "yolov8_obb": (*_YOLO, "rotated_nms", "angle_range"),
+    "end2end": (*_GENERAL, *_BOXES, "activation"),
+    "end2end_seg": (*_GENERAL, *_BOXES, "activation", *_MASKS),
+    "end2end_pose": (*_GENERAL, *_BOXES, "activation", *_KEYPOINTS),
+    "end2end_obb": (*_GENERAL, *_BOXES, "activation", "angle_range"),
+    "rtdetr": _QUERIES,
+    "rtdetr_seg": (*_QUERIES, "prototype_size", "mask_resolution"),
+    "ssd": (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation", "background", *_ANCHORS),
+    "efficient_nms": (*_GENERAL, *_BOXES, "background"),
+    "detections": (*_GENERAL, *_BOXES, "background"),
+    "classification": ("num_classes", "top_k", "activation", "multi_label", *_THRESHOLDS),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
     """Options of `endcap init`; what is None is recognised from the network."""
@@ -88,3 +130,36 @@ class InitOptions:
             )
         if self.columns is not None:
             row_places(self.columns)
+        if self.head not in (None, NO_HEAD, *HEAD_PARAMETERS):
+            raise InvalidArgumentError(
+                f"--head is '{self.head}', which is not a family that this version reads"
+                f"{suggestion('head', self.head or '') or '.'} Give one of "
+                f"{', '.join(HEAD_PARAMETERS)}, or {NO_HEAD} for outputs that are returned unread"
+            )
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        known = preprocess_contract({}).parameters
+        stages = "neither preprocess nor postprocess"
+        if self.head == NO_HEAD:
+            stages = "there is no postprocess with --head none, and nothing else"
+            if self.labels or self.num_classes or self.postprocess != "cpp":
+                raise InvalidArgumentError(
+                    "--labels, --num-classes and --postprocess are for postprocess, and --head "
+                    "none writes none; leave them out"
+                )
+        else:  # the same for every head
+            known = {**known, **postprocess_contract({"head": "yolov8"}).parameters}
+        for name in self.settings:
+            if name in _HAVE_OPTIONS:
+                raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
+            if name not in known:
+                close = suggestion(name)
+                if name == "resize":  # elsewhere another name for the size, which has an option
+                    close = "; did you mean 'resize_shorter'?"
+                for parameter, option in _HAVE_OPTIONS.items():
+                    close = close.replace(f"'{parameter}'", option)
+                raise InvalidArgumentError(
+                    f"--set {name}: {stages} has such a parameter{close or '.'} They have "
+                    f"{', '.join(known)}"
+                )

@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.parameters import suggestion
-from endcap.repository.companion_config import CompanionConfig, read_companion
+from endcap.errors import EndcapError
 from endcap.repository.errors import MissingOptionError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
-from endcap.repository.head_evidence import Head, Hints
-from endcap.repository.head_families import NO_HEAD
+from endcap.repository.head_evidence import Head
 from endcap.repository.head_recognition import find_heads, leave_outputs
-from endcap.repository.network_tensors import (
-    NetworkInput,
-    declared_outputs,
-    read_input,
-)
+from endcap.repository.metadata import add_companions
+from endcap.repository.network_tensors import NetworkInput, declared_outputs, read_input
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.options import (
-    AS_GIVEN,
-    Decision,
-    InitOptions,
-    decided_values,
-)
-from endcap.repository.stage_parameters import ClassNames, choose_parameters
+from endcap.repository.options import AS_GIVEN, NO_HEAD, Decision, InitOptions, decided_values
+from endcap.repository.stage_parameters import ClassNames, StageParameters, choose_parameters
 from endcap.repository.trial_run import Trial, has_suppression, try_network
-from endcap.triton.labels import read_labels
 from endcap.triton.model_contract import (
     TensorContract,
     postprocess_contract,
     preprocess_contract,
 )
 from endcap.triton.tensor_spec import TensorSpec
-
-# Parameters with an option of their own, not for --set.
-_HAVE_OPTIONS = {
-    "head": "--head",
-    "num_classes": "--num-classes or --labels",
-    "preset": "--preset",
-    "size": "--size",
-}
 
 
 class ModelNames(NamedTuple):
@@ -206,12 +186,11 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         UnsupportedError: The head is recognised, and postprocess does not read it.
         OSError: A file cannot be read.
     """
-    _refuse_settings(options)
-    network, companion = read_onnx(path), read_companion(path)
-    network = replace(network, metadata=companion.complete(network.metadata))
+    network = read_onnx(path)
+    network = replace(network, metadata=add_companions(network.metadata, path))
     image = read_input(network, options.size)
     try:
-        plan = _decide(network, image, companion, options, scratch)
+        plan = _decide(network, image, options, scratch)
     except EndcapError as error:
         if not image.missing_size:
             raise
@@ -223,56 +202,24 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     return plan
 
 
-def _decide(
-    network: OnnxFile,
-    image: NetworkInput,
-    companion: CompanionConfig,
-    options: InitOptions,
-    scratch: Path,
-) -> Plan:
+def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratch: Path) -> Plan:
     """Return the plan for a network whose image input is known."""
-    path, metadata = network.path, network.metadata
     # Refuses a size before an image of that size is made.
     preprocess_contract({"size": f"{image.size[0]},{image.size[1]}"})
     trial, batch, batch_reason = _try(network, image, options)
     if options.head == NO_HEAD:
-        heads, ambiguity = [leave_outputs(path, trial)], ""
+        heads, ambiguity = [leave_outputs(network.path, trial)], ""
         if trial.rows_error:
             batch, batch_reason = 1, "its outputs have as many rows as it finds in an image"
     else:
-        num_classes = options.num_classes
-        if num_classes is None and options.labels is not None:
-            num_classes = len(read_labels(options.labels))
-        if num_classes is None:
-            num_classes = len(metadata.names) if metadata.names else metadata.num_classes
-        graph = network.model.graph
-        hints = Hints(image.size, metadata, num_classes, options, trial.score_columns, graph)
-        ambiguity, heads = find_heads(path, trial, hints)
-    missing: dict[str, list[str]] = {}
-    for each in heads:
-        try:
-            chosen = choose_parameters(network, image, each, companion, options)
-        except EndcapError:
-            if not ambiguity:
-                raise
-            continue  # of an option that another head may need
-        for reason in chosen.missing:
-            missing.setdefault(reason, []).append(each.family)
-    reasons = [
-        reason
-        if len(named) == len(heads)
-        else f"with --head {' or '.join(dict.fromkeys(named))}: {reason}"
-        for reason, named in missing.items()
-    ]
-    if ambiguity or reasons:
-        raise MissingOptionError(path, *filter(None, (ambiguity, *reasons)))
-    (head,) = heads
+        ambiguity, heads = find_heads(network, image, trial, options)
+    head, chosen = _choose_head(network, image, options, heads, ambiguity)
     inputs = {part: each.with_batch() for part, each in head.inputs.items()}
     is_for_one = any(each.edit.adds_batch for each in inputs.values())
     fixed = [each.name for each in inputs.values() if each.is_dynamic[:1] == (False,)]
     if image.batch == 1 or is_for_one:
         batch, batch_reason = 1, ""
-    elif metadata.has_nms and trial.batch_error:
+    elif network.metadata.has_nms and trial.batch_error:
         batch, batch_reason = 1, "the trial run fails or gives other results with two images"
     elif fixed and batch == 1:
         batch_reason = batch_reason or f"the file declares {fixed[0]} for one image"
@@ -313,6 +260,39 @@ def _decide(
         batch_reason=batch_reason,
         dropped=dropped,
     )
+
+
+def _choose_head(
+    network: OnnxFile,
+    image: NetworkInput,
+    options: InitOptions,
+    heads: Sequence[Head],
+    ambiguity: str,
+) -> tuple[Head, StageParameters]:
+    """Return the only head, with its parameters.
+
+    Raises:
+        MissingOptionError: There are several, or parameters are missing, also of any of several.
+    """
+    missing: dict[str, list[str]] = {}
+    for head in heads:
+        try:
+            chosen = choose_parameters(network, image, head, options)
+        except MissingOptionError as error:
+            for reason in error.reasons:
+                missing.setdefault(reason, []).append(head.family)
+        except EndcapError:  # maybe of an option that another head needs
+            if not ambiguity:
+                raise
+    if not ambiguity and not missing:
+        return head, chosen
+    reasons = [
+        reason
+        if len(named) == len(heads)
+        else f"with --head {' or '.join(dict.fromkeys(named))}: {reason}"
+        for reason, named in missing.items()
+    ]
+    raise MissingOptionError(network.path, *filter(None, (ambiguity, *reasons)))
 
 
 def _try(network: OnnxFile, image: NetworkInput, options: InitOptions) -> tuple[Trial, int, str]:
@@ -359,30 +339,3 @@ def _names(options: InitOptions, family: str) -> ModelNames:
         postprocess=f"{prefix}postprocess" if family != NO_HEAD else "",
         ensemble=options.name or ensemble,
     )
-
-
-def _refuse_settings(options: InitOptions) -> None:
-    known = preprocess_contract({}).parameters
-    stages = "neither preprocess nor postprocess"
-    if options.head == NO_HEAD:
-        stages = "there is no postprocess with --head none, and nothing else"
-        if options.labels or options.num_classes or options.postprocess != "cpp":
-            raise InvalidArgumentError(
-                "--labels, --num-classes and --postprocess are for postprocess, and --head none "
-                "writes none; leave them out"
-            )
-    else:  # the same for every head
-        known = {**known, **postprocess_contract({"head": "yolov8"}).parameters}
-    for name in options.settings:
-        if name in _HAVE_OPTIONS:
-            raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
-        if name not in known:
-            close = suggestion(name)
-            if name == "resize":  # elsewhere another name for the size, which has an option here
-                close = "; did you mean 'resize_shorter'?"
-            for parameter, option in _HAVE_OPTIONS.items():
-                close = close.replace(f"'{parameter}'", option)
-            raise InvalidArgumentError(
-                f"--set {name}: {stages} has such a parameter{close or '.'} They have "
-                f"{', '.join(known)}"
-            )

@@ -21,8 +21,8 @@ from endcap.repository.head_evidence import (
     may_be_detections,
     score_activation,
 )
+from endcap.repository.metadata import RTDETR_DECODER
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
-from endcap.repository.onnx_file import RTDETR_DECODER
 from endcap.repository.options import Decision
 from endcap.triton.model_contract import postprocess_contract
 

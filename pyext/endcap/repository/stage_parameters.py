@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,29 +13,24 @@ import endcap._core as _core
 from endcap.box_decode import to_batched
 from endcap.errors import InvalidArgumentError
 from endcap.predictions import class_name
-from endcap.preprocess import presets
-from endcap.repository.companion_config import CompanionConfig, ImageRecipe
-from endcap.repository.errors import RepositoryError
+from endcap.repository.errors import MissingOptionError, RepositoryError
 from endcap.repository.head_evidence import Head
-from endcap.repository.head_families import HEAD_PARAMETERS, NO_HEAD
-from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization, describe
+from endcap.repository.image_recipe import ImageRecipe, choose_recipe
+from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization
+from endcap.repository.metadata import RTDETR_DECODER, NetworkMetadata
 from endcap.repository.network_tensors import NetworkInput
-from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata, OnnxFile
-from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
+from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.options import (
+    AS_GIVEN,
+    HEAD_PARAMETERS,
+    NO_HEAD,
+    Decision,
+    InitOptions,
+    decided_values,
+)
 from endcap.triton.labels import read_labels
 from endcap.triton.model_contract import postprocess_contract, preprocess_contract
 
-# The presets to choose from, by head family.
-_CANDIDATES = {
-    "classification": "torchvision for torchvision's classifiers, inception for TensorFlow's, vgg "
-    "for Caffe's VGG",
-    "rtdetr": "rtdetr, or rfdetr for RF-DETR",
-    "rtdetr_seg": "rfdetr",
-    "ssd": "ssd",
-    NO_HEAD: "ultralytics (pixels from 0 to 1) or torchvision (ImageNet's mean and deviation)",
-}
-_DETECTOR_PRESETS = "ultralytics, rtdetr, rfdetr or ssd"
-_DETR_PRESET = "torchvision with --set fit=stretch"
 # Written down although they are the defaults: what people tune first.
 _TUNED = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 # Families of which a network does not always tell these, and of which no default fits most.
@@ -51,67 +47,56 @@ class ClassNames:
     reason: str
 
 
-@dataclass(frozen=True)
-class StageParameters:
+class StageParameters(NamedTuple):
     """The parameters that have to be written, each with its reason.
 
     Attributes:
         preprocess: `preset` first.
         postprocess: `head` first; empty without a head.
-        missing: Messages about what is unknown and what to give; parameters are incomplete then.
     """
 
     preprocess: dict[str, Decision]
     postprocess: dict[str, Decision]
     classes: ClassNames
-    missing: list[str]
 
 
 def choose_parameters(
-    network: OnnxFile,
-    image: NetworkInput,
-    head: Head,
-    companion: CompanionConfig,
-    options: InitOptions,
+    network: OnnxFile, image: NetworkInput, head: Head, options: InitOptions
 ) -> StageParameters:
     """Return the parameters of both stages.
 
     Raises:
+        MissingOptionError: Something that only the user knows is missing.
         RepositoryError: The network and its preset contradict each other.
         InvalidArgumentError: For parameters that a stage does not take, or not with this head, and
             for a labels file that does not fit the network; UnsupportedError too.
     """
-    preprocess, missing = _choose_preprocess(network, image, head, companion, options)
+    chosen: list[dict[str, Decision]] = []
+    missing: list[str] = []
     classes = ClassNames(None, "")
-    postprocess: dict[str, Decision] = {}
     if head.family != NO_HEAD:
         classes = _choose_class_names(network.path, head, network.metadata, options)
-        postprocess, of_head = _choose_postprocess(network.path, image, head, classes, options)
-        missing = [*of_head, *missing]
-    return StageParameters(preprocess, postprocess, classes, missing)
+    for choose in (_choose_postprocess, _choose_preprocess):
+        try:
+            chosen.append(choose(network, image, head, classes, options))
+        except MissingOptionError as error:
+            missing += error.reasons
+    if missing:
+        raise MissingOptionError(network.path, *missing)
+    postprocess, preprocess = chosen
+    return StageParameters(preprocess, postprocess, classes)
 
 
 def _choose_preprocess(
-    network: OnnxFile,
-    image: NetworkInput,
-    head: Head,
-    companion: CompanionConfig,
-    options: InitOptions,
-) -> tuple[dict[str, Decision], list[str]]:
-    """Return the parameters of preprocess and what is missing."""
+    network: OnnxFile, image: NetworkInput, head: Head, _: ClassNames, options: InitOptions
+) -> dict[str, Decision]:
+    """Return the parameters of preprocess."""
     path, settings = network.path, options.settings
-    recipe = _choose_recipe(network, image, head, companion, options)
-    if recipe.missing:
-        return {}, [recipe.missing]
+    recipe = choose_recipe(network, image, head, options)
     preset = preprocess_contract({"preset": recipe.preset.value}).parameters
-    needed, missing = _choose_needed(network, image, head, options, preset)
-    if missing:
-        return {}, missing
-    needed |= recipe.parameters
-    wanted = {**preset, **decided_values(needed)}
-    needed |= _choose_normalization(
-        path, image, {name: wanted[name] for name in NAMES}, recipe, options
-    )
+    needed = {**_choose_needed(network, image, head, options, preset), **recipe.parameters}
+    wanted = Normalization.from_parameters({**preset, **decided_values(needed)})
+    needed |= _choose_normalization(path, image, wanted, recipe, options)
     given = {name: value for name, value in settings.items() if name in preset}
     needed |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
     written = {"size"}
@@ -128,65 +113,7 @@ def _choose_preprocess(
             f"preprocess would make {made}, and {path} takes {image.data_type} {list(image.dims)}; "
             "leave out what was given to --set about size, layout, dtype or color"
         )
-    return chosen, []
-
-
-def _choose_recipe(
-    network: OnnxFile,
-    image: NetworkInput,
-    head: Head,
-    companion: CompanionConfig,
-    options: InitOptions,
-) -> ImageRecipe:
-    """Return how images are prepared, or what is missing to determine it."""
-    metadata, inside = network.metadata, image.normalization
-    if options.preset is not None:
-        return ImageRecipe(Decision(options.preset, AS_GIVEN), is_certain=True)
-    if head.family == "classification":
-        if metadata.is_ultralytics and metadata.task == "classify":
-            reason = "the exporter's metadata: a classifier of Ultralytics"
-            return ImageRecipe(Decision("torchvision", reason))
-    elif metadata.head == RTDETR_DECODER:
-        return ImageRecipe(Decision("rtdetr", "the exporter's metadata"))
-    elif metadata.is_ultralytics:
-        return ImageRecipe(Decision("ultralytics", "the exporter's metadata"))
-    is_detector = head.family not in ("classification", NO_HEAD) or metadata.task == "detect"
-    beside = companion.recipe(image.size, is_detector=is_detector)
-    has_recipe = head.preset not in (None, "rtdetr")  # of YOLO's grids and RF-DETR
-    if beside and not beside.missing and not metadata.is_ultralytics and not has_recipe:
-        return beside
-    if head.family == "detections" and inside and inside.has_mean and not inside.takes_bytes:
-        return _recipe_of_torchvision(network, inside)
-    if head.preset is not None:
-        reason = f"the usual training of {head.family} networks"
-        return ImageRecipe(Decision(head.preset, reason), head.recipe)
-    likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
-    if head.family in ("rtdetr", "rtdetr_seg") and "multi_label" in head.parameters:
-        likely = _DETR_PRESET
-    elif head.family == "rtdetr" and "background" not in head.parameters:
-        likely += f", or {_DETR_PRESET} for DETR"
-    why = beside.missing if beside else "it has no metadata that describes it"
-    missing = (
-        f"cannot determine the preprocessing of {network.path}: {why}; choose that of its training "
-        f"with --preset (likely: {likely}; all: {', '.join(presets())}), and set what differs with "
-        "--set"
-    )
-    return ImageRecipe(Decision("", ""), missing=missing)
-
-
-def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRecipe:
-    """Return the recipe of a detector that resizes and normalises by itself."""
-    reason = "the network normalises and resizes by itself, as torchvision's detectors do"
-    operators = {node.op_type for node in network.model.graph.node}
-    parameters = {name: Decision(value, reason) for name, value in inside.whole.items()}
-    if "Softmax" not in operators or "RoiAlign" in operators:
-        why = (
-            "torchvision's detectors, but for SSD, keep the aspect ratio; exported with a shorter "
-            "side of 800 pixels they work at their own scale"
-        )
-        parameters["fit"] = Decision("letterbox", why)
-        parameters["pad_align"] = Decision("top_left", "as torchvision pads")
-    return ImageRecipe(Decision("ssd", reason), parameters)
+    return chosen
 
 
 def _choose_needed(
@@ -195,8 +122,8 @@ def _choose_needed(
     head: Head,
     options: InitOptions,
     preset: Mapping[str, str],
-) -> tuple[dict[str, Decision], list[str]]:
-    """Return what the network's input and Ultralytics' metadata need, and what is missing."""
+) -> dict[str, Decision]:
+    """Return what the network's input and Ultralytics' metadata need."""
     path, metadata, settings = network.path, network.metadata, options.settings
     (height, width), missing = image.size, []
     needed = {
@@ -237,13 +164,15 @@ def _choose_needed(
     if metadata.head == RTDETR_DECODER and is_ultralytics:
         reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
         needed |= {"antialias": Decision("false", reason), "exif": Decision("apply", reason)}
-    return needed, missing
+    if missing:
+        raise MissingOptionError(path, *missing)
+    return needed
 
 
 def _choose_normalization(
     path: Path,
     image: NetworkInput,
-    wanted: Mapping[str, str],
+    wanted: Normalization,
     recipe: ImageRecipe,
     options: InitOptions,
 ) -> dict[str, Decision]:
@@ -254,37 +183,43 @@ def _choose_normalization(
     """
     inside, is_integer = image.normalization, image.data_type == "UINT8"
     is_certain = recipe.is_certain and (recipe.preset.is_given or not is_integer)
+    left, reason = (
+        RAW_PIXELS if is_integer else None,
+        "a network that takes UINT8 normalises by itself",
+    )
     if inside is not None and image.data_type != "INT8":
         found = inside.complement(wanted, is_integer=is_integer)
         if found is None and inside.has_mean and not is_certain:
             found = inside.complement(inside.whole, is_integer=is_integer)
         if found is not None:
-            reason = f"the network itself computes {inside}"
-            return {name: Decision(value, reason) for name, value in found.items()}
-        if (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
+            left, reason = found, f"the network itself computes {inside}"
+        elif (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
             preset = recipe.preset
             source = f"--preset {preset.value}"
             if not preset.is_given:
                 source = f"the preset {preset.value} ({preset.reason})"
-            pixels = _as_options({**RAW_PIXELS, "scale": inside.whole["scale"]})
-            choices = f"{pixels} for pixels from 0 to {255 if inside.takes_bytes else 1}"
+            pixels = replace(RAW_PIXELS, scale=inside.whole.scale)
+            choices = (
+                f"{_as_options(pixels)} for pixels from 0 to {255 if inside.takes_bytes else 1}"
+            )
             if not is_integer:
-                choices += f", or {_as_options(wanted)} for {describe(wanted)} in front of it"
+                choices += f", or {_as_options(wanted)} for {wanted} in front of it"
             raise RepositoryError(
                 f"{path} begins by computing {inside} ({', '.join(inside.operators)}), and "
-                f"{source} says {describe(wanted)}: they contradict each other; give another "
+                f"{source} says {wanted}: they contradict each other; give another "
                 f"--preset, or what the network gets: {choices}"
             )
-    reason = "a network that takes UINT8 normalises by itself"
-    return {name: Decision(value, reason) for name, value in RAW_PIXELS.items() if is_integer}
+    values = left.parameters() if left is not None else {}
+    return {name: Decision(value, reason) for name, value in values.items()}
 
 
-def _as_options(parameters: Mapping[str, str]) -> str:
+def _as_options(normalization: Normalization) -> str:
+    parameters = normalization.parameters()
     return " ".join(f"--set {name}={value}" for name, value in parameters.items())
 
 
 def _choose_class_names(
-    path: Path, head: Head, metadata: ExporterMetadata, options: InitOptions
+    path: Path, head: Head, metadata: NetworkMetadata, options: InitOptions
 ) -> ClassNames:
     """Return the names of the classes."""
     known, declared = head.num_classes or options.num_classes, metadata.names
@@ -326,10 +261,12 @@ def _is_usable(name: str) -> bool:
 
 
 def _choose_postprocess(
-    path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
-) -> tuple[dict[str, Decision], list[str]]:
-    """Return the parameters of postprocess and what is missing."""
-    family, settings = head.family, options.settings
+    network: OnnxFile, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
+) -> dict[str, Decision]:
+    """Return the parameters of postprocess."""
+    path, family, settings = network.path, head.family, options.settings
+    if family == NO_HEAD:
+        return {}
     counts = [
         (count, reason)
         for count, reason in (
@@ -359,7 +296,7 @@ def _choose_postprocess(
             "--set box_format=xyxy or cxcywh"
         )
     if missing:
-        return {}, missing
+        raise MissingOptionError(path, *missing)
     count, reason = counts[0]
     if options.num_classes not in (None, count):
         raise InvalidArgumentError(
@@ -404,4 +341,4 @@ def _choose_postprocess(
     core = _core.Postprocessor([*decided_values(chosen).items()], 1)
     tensors, _ = to_batched(nothing, core.inputs)
     core(tensors, None, None, False)
-    return chosen, []
+    return chosen

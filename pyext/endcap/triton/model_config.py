@@ -120,11 +120,6 @@ class Block:
         """Return the messages of a field."""
         return [f.value for f in self.fields if f.name == name and isinstance(f.value, Block)]
 
-    def nth(self, name: str, index: int) -> Block:
-        """Return the message in the field's element of that index, this block if there is none."""
-        blocks = self.blocks(name)
-        return blocks[index] if index < len(blocks) else self
-
     def parameter(self, key: str) -> str | None:
         """Return the string of a model's parameter, None without one."""
         entries = self.entries("parameters").get(key)

@@ -116,20 +116,20 @@ class ModelFolder:
     @property
     def max_batch_size(self) -> int:
         """The largest batch, 0 where the model takes none."""
-        return max(0, _integer(self.config.value("max_batch_size")))
+        return max(0, read_integer(self.config.value("max_batch_size")))
 
     @property
     def instances(self) -> int:
         """How many instances there are of it, 1 where the configuration does not say."""
         groups = self.config.blocks("instance_group")
-        return sum(max(1, _integer(group.value("count"))) for group in groups) or 1
+        return sum(max(1, read_integer(group.value("count"))) for group in groups) or 1
 
     @property
     def tensor_bytes(self) -> int:
         """Bytes of all fixed-size tensors of a full batch; text and free dimensions count as 0."""
         per_item = 0
         for tensor in (*self.config.blocks("input"), *self.config.blocks("output")):
-            sizes = [_integer(size) for size in tensor.values("dims")]
+            sizes = [read_integer(size) for size in tensor.values("dims")]
             if min(sizes, default=0) > 0:
                 data_type = tensor.value("data_type").removeprefix("TYPE_")
                 per_item += _BYTES_PER_ELEMENT.get(data_type, 0) * math.prod(sizes)
@@ -208,7 +208,7 @@ def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFold
     return ModelFolder(folder, read_config(config) if config.is_file() else "")
 
 
-def _integer(written: str) -> int:
+def read_integer(written: str) -> int:
     """Return a number as protobuf reads it, 0 for what is none."""
     try:
         return int(written, 0)

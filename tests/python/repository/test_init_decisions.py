@@ -12,7 +12,7 @@ import pytest
 
 import endcap
 from endcap.errors import InvalidArgumentError
-from endcap.repository.onnx_file import read_metadata
+from endcap.repository.metadata import read_metadata
 from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.plan import make_plan
 from tests.support import family_networks as families

@@ -15,8 +15,8 @@ import endcap
 from endcap.repository.errors import RepositoryError
 from endcap.repository.finished_forms import read_detections
 from endcap.repository.head_evidence import Hints, are_fractions, score_activation
+from endcap.repository.metadata import read_metadata
 from endcap.repository.network_tensors import NetworkOutput
-from endcap.repository.onnx_file import read_metadata
 from endcap.repository.options import InitOptions, decided_values
 from endcap.repository.writing import render
 from tests.support import family_networks as families

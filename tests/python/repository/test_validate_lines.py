@@ -111,9 +111,9 @@ def test_a_list_is_its_elements_one_by_one() -> None:
 
 def test_what_is_not_there_has_the_line_of_what_is_around_it() -> None:
     tree = read_lines('\n\nparameters {\n key: "a"\n value {\n }\n}\n')
-    assert tree.entry("parameters", "a").nth("value", 0).find_line("string_value") == 5
+    (value,) = tree.entry("parameters", "a").blocks("value")
+    assert value.find_line("string_value") == 5
     assert tree.entry("parameters", "b").line == 1
-    assert tree.nth("input", 3).find_line("dims") == 1
     assert tree.find_line("name", "parameters") == 3
 
 

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.evaluation import EvaluationError
-from endcap.evaluation.parity.normalization import Normalization
 from endcap.evaluation.parity.pipelines import TrainingPipeline
 from endcap.evaluation.parity.search import SMALL_STEPS, Explainer, Explanation, Floats, Sample
 from endcap.preprocess import Preprocessor
-from endcap.repository.input_normalization import Normalization as InputNormalization
+from endcap.repository.input_normalization import Normalization
 
 # Starts to show the progress of a number of steps, and yields what to call after each.
 ShowProgress = Callable[[str, "int | None"], AbstractContextManager[Callable[[], None]]]
@@ -141,7 +140,7 @@ def compare_tensors(
     *,
     progress: ShowProgress,
     has_network: bool = False,
-    inside: InputNormalization | None = None,
+    inside: Normalization | None = None,
 ) -> ParityReport:
     """Compare the tensors of images, and find the parameters that make them differ.
 
@@ -183,7 +182,10 @@ def compare_tensors(
         raise EvaluationError(f"no image can be compared; {path_text}: {reason}")
     observed, notes = _observe(compared, forms, pipeline.name, own, has_network=has_network)
     if inside is not None and not _fits_input(inside, compared):
-        compared = [replace(each, training=inside.undo(each.training)) for each in compared]
+        compared = [
+            replace(each, training=inside.undo(each.training).astype(np.float32))
+            for each in compared
+        ]
         notes.append(
             f"the network itself begins by computing {inside}; the training's tensors are those "
             "behind that, and were compared in front of it"
@@ -267,7 +269,7 @@ def _channels_last(tensor: NDArray[Any], layout: str) -> Floats:
     return np.ascontiguousarray(ordered, np.float32)
 
 
-def _fits_input(inside: InputNormalization, compared: Sequence[_Image]) -> bool:
+def _fits_input(inside: Normalization, compared: Sequence[_Image]) -> bool:
     """Return whether the training's tensors are in the range in which a network normalises."""
     low = min(float(each.training.min()) for each in compared)
     high = max(float(each.training.max()) for each in compared)

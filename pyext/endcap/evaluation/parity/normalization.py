@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from endcap.repository.input_normalization import Normalization
 
 Floats = NDArray[np.float64]
 
@@ -16,56 +18,6 @@ _CAFFE = (123.68, 116.779, 103.939)
 _SLOPE_TOLERANCE = 0.01  # relative, of a line that images which are slightly off give
 _SLOPE_WEIGHT = 512  # rounding shifts a line and keeps its slope, which tells 1/255 from 1/256
 _SHIFT_TOLERANCE = 0.75  # in 8-bit steps, at the mean pixel
-
-
-@dataclass(frozen=True)
-class Normalization:
-    """y = (x * scale - mean) / std, per channel of the tensor, as preprocess has it."""
-
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    @classmethod
-    def from_parameters(cls, parameters: Mapping[str, str], channels: int) -> Normalization:
-        """Return the normalisation of preprocess' parameters for a number of channels."""
-        mean, std = (
-            np.broadcast_to(np.array(parameters[name].split(","), float), 3)[:channels].tolist()
-            for name in ("mean", "std")
-        )
-        return cls(float(parameters["scale"]), tuple(mean), tuple(std))
-
-    @property
-    def slopes(self) -> Floats:
-        """What one 8-bit step is in the tensor, per channel."""
-        return self.scale / np.array(self.std, np.float64)
-
-    @property
-    def shifts(self) -> Floats:
-        """What a black pixel is in the tensor, per channel."""
-        return -np.array(self.mean, np.float64) / np.array(self.std, np.float64)
-
-    def undo(self, values: Floats) -> Floats:
-        """Return pixels in 8-bit steps for a tensor's numbers [..., C]."""
-        return np.asarray((values - self.shifts) / self.slopes, np.float64)
-
-    def parameters(self) -> dict[str, str]:
-        """Return the parameters of preprocess."""
-        return {
-            "scale": _to_text(self.scale),
-            "mean": ",".join(map(_to_text, self.mean)),
-            "std": ",".join(map(_to_text, self.std)),
-        }
-
-    def is_close(self, other: Normalization) -> bool:
-        """Return whether the two make the same numbers but for rounding."""
-        return np.allclose(self.slopes, other.slopes, rtol=1e-4) and np.allclose(
-            self.shifts, other.shifts, rtol=1e-4, atol=1e-4
-        )
-
-
-def _to_text(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 @dataclass(frozen=True)
@@ -120,10 +72,10 @@ class Line:
         scale, channels = float(self.slopes.mean()), len(self.slopes)
         has_mean = (np.abs(self.shifts) >= scale * _SHIFT_TOLERANCE).any()
         if np.allclose(self.slopes, scale, rtol=1e-3) and not has_mean:
-            return Normalization(_round(scale), (0.0,) * channels, (1.0,) * channels)
+            return Normalization((0.0,) * channels, (1.0,) * channels, _round(scale))
         std = [_round(1 / (255 * slope)) for slope in self.slopes]
         means = [_round(-shift * one) for shift, one in zip(self.shifts, std, strict=True)]
-        return Normalization(1 / 255, tuple(means), tuple(std))
+        return Normalization(tuple(means), tuple(std), 1 / 255)
 
 
 def _round(value: float) -> float:
@@ -151,5 +103,5 @@ def _known_normalizations(own: Normalization) -> Iterator[Normalization]:
     for scale, mean, std in known:
         for step in (1, -1):
             yield Normalization(
-                scale, tuple(mean[::step][:channels]), tuple(std[::step][:channels])
+                tuple(mean[::step][:channels]), tuple(std[::step][:channels]), scale
             )

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.parity.normalization import Line, Normalization
+from endcap.evaluation.parity.normalization import Line
 from endcap.preprocess import Preprocessor
+from endcap.repository.input_normalization import Normalization
 
 Floats = NDArray[np.float32]
 

@@ -16,7 +16,6 @@ from endcap.repository.errors import RepositoryError
 from endcap.repository.validation.endcap_model import (
     BLS,
     TRACK,
-    check_called_models,
     examine_endcap_model,
 )
 from endcap.repository.validation.ensemble import RepositoryModels, check_ensemble
@@ -54,23 +53,20 @@ def validate_repository(repository: Path) -> Report:
     read = [read_model(folder) for folder in folders]
     findings = [each for each in read if isinstance(each, Finding)]
     models = {each.name: each for each in read if isinstance(each, Model)}
-    interfaces = {}
+    known = RepositoryModels(frozenset(folder.name for folder in folders), models, {})
     for model in models.values():
-        of_tensors, interfaces[model.name] = _examine(model)
+        of_tensors, known.interfaces[model.name] = _examine(model, known.folders)
         findings += [*_check_declarations(model), *of_tensors]
-    known = RepositoryModels(frozenset(folder.name for folder in folders), models, interfaces)
     for model in models.values():
         if model.is_ensemble:
             findings += check_ensemble(model, known)
-        elif model.needed_backend == BLS:
-            findings += check_called_models(model, interfaces[model.name], known.folders)
     findings = [*dict.fromkeys(findings)]  # of a preprocess model in several ensembles
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 
 
-def _examine(model: Model) -> tuple[list[Finding], Interface]:
+def _examine(model: Model, folders: frozenset[str]) -> tuple[list[Finding], Interface]:
     if model.stage or model.needed_backend in (BLS, TRACK):
-        return examine_endcap_model(model)
+        return examine_endcap_model(model, folders)
     file = find_onnx(model)
     if file is None:
         return [], declared_interface(model)
@@ -85,10 +81,11 @@ def _examine(model: Model) -> tuple[list[Finding], Interface]:
 
 def _check_declarations(model: Model) -> Iterator[Finding]:
     """Check what the configuration says of the name, the backend, versions and files."""
-    if model.message.name not in ("", model.name):
+    name = model.config.value("name")
+    if name not in ("", model.name):
         yield model.error(
             model.config.find_line("name"),
-            f"the model is named {model.message.name}, and its folder {model.name}; give both the "
+            f"the model is named {name}, and its folder {model.name}; give both the "
             "same name, or leave the line out",
         )
     if not model.versions:
@@ -109,11 +106,13 @@ def _check_declarations(model: Model) -> Iterator[Finding]:
 
 def _check_versions(model: Model) -> Iterator[Finding]:
     there, loaded = model.versions, model.loaded_versions()
+    policies = model.config.blocks("version_policy")
+    chosen = [each for policy in policies for each in policy.blocks("specific")]
     for version in loaded:
         if version not in there:
             make = model.warning if {*loaded} & {*there} else model.error
             yield make(
-                model.config.nth("version_policy", 0).nth("specific", 0).find_line("versions"),
+                chosen[0].find_line("versions"),
                 f"version_policy asks for version {version}, which has no folder; `mkdir "
                 f"{model.path / str(version)}`, or take it out of the list",
             )
@@ -131,18 +130,15 @@ def _check_versions(model: Model) -> Iterator[Finding]:
 
 def _named_files(model: Model) -> Iterator[tuple[int, str, Path]]:
     """Yield the line, the description and the path of each file that config.pbtxt names."""
-    for index, output in enumerate(model.message.output):
-        if output.label_filename:
-            line = model.config.nth("output", index).find_line("label_filename")
-            what = f"output {output.name} has the label_filename"
-            yield line, what, model.path / output.label_filename
-    for index, sample in enumerate(model.message.model_warmup):
-        block = model.config.nth("model_warmup", index)
-        for name, tensor in sample.inputs.items():
-            if tensor.input_data_file:
-                line = block.entry("inputs", name).nth("value", 0).find_line("input_data_file")
-                file = model.path / "warmup" / tensor.input_data_file
-                yield line, f"the warm-up {sample.name} reads", file
+    for output in model.config.blocks("output"):
+        if named := output.value("label_filename"):
+            what = f"output {output.value('name')} has the label_filename"
+            yield output.find_line("label_filename"), what, model.path / named
+    for sample in model.config.blocks("model_warmup"):
+        for tensor in [each for entry in sample.blocks("inputs") for each in entry.blocks("value")]:
+            if named := tensor.value("input_data_file"):
+                what = f"the warm-up {sample.value('name')} reads"
+                yield tensor.find_line("input_data_file"), what, model.path / "warmup" / named
     environment = model.parameters.get(EXECUTION_ENVIRONMENT, "")
     if model.runs_python and MODEL_DIRECTORY in environment:
         line = model.parameter_line(EXECUTION_ENVIRONMENT)

@@ -13,17 +13,17 @@ from endcap.repository.validation.model import (
     Interface,
     Model,
     Port,
-    declared_interface,
     declared_ports,
-    read_data_type,
 )
 from endcap.triton.ensemble import POSTPROCESS_BACKEND
+from endcap.triton.model_config import Block
 from endcap.triton.model_contract import (
     ConfigProblem,
     ModelContract,
     complete_config,
     model_contract,
 )
+from endcap.triton.model_folder import read_integer
 from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS
 from endcap.triton.stage_settings import read_class_names
 from endcap.triton.tensor_spec import TensorSpec, free_dims
@@ -32,8 +32,11 @@ BLS = "endcap_bls"
 TRACK = "endcap_track"
 
 
-def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
-    """Return what is wrong with a model of endcap's backends, and its tensors as completed."""
+def examine_endcap_model(model: Model, folders: frozenset[str]) -> tuple[list[Finding], Interface]:
+    """Return what is wrong with a model of endcap's backends, and its tensors as completed.
+
+    `folders` are those of the repository, which has to have the models that a cascade calls.
+    """
     findings: list[Finding] = []
     of_python = (*SERVER_PARAMETERS, OPTIONAL) if model.runs_python else ()
     given = {name: text for name, text in model.parameters.items() if name not in of_python}
@@ -41,23 +44,22 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
         text = f"{OPTIONAL} is neither true nor false; give one of them"
         findings.append(model.error(model.parameter_line(OPTIONAL), text))
     contract = _read_contract(model, given, findings)
-    inputs = [entry.name for entry in model.message.input]
-    if model.runs_python and "rois" in inputs:
+    rois = declared_ports(model, "input").get("rois")
+    if model.runs_python and rois and rois.block:
         findings.append(
             model.error(
-                model.config.nth("input", inputs.index("rois")).find_line("name"),
+                rois.block.find_line("name"),
                 "the model has an input rois, and Python models take whole images; cut regions out "
                 "by a model in the backend endcap_preprocess",
             )
         )
     if findings or contract is None:
-        return findings, declared_interface(model, in_doubt=True)
+        return findings, Interface(None, None, model.largest_batch)
     backend = model.stage or model.needed_backend
     done, problems = complete_config(backend, given, _as_json(model), complete=True)
     for side in SIDES:
         problems = _without_consequences(problems, side)
-    findings += [_contradiction(model, problem) for problem in problems]
-    taken, made = (_complete(model, side, done[side], contract, problems) for side in SIDES)
+    findings = [_contradiction(model, problem) for problem in problems]
     if model.stage == POSTPROCESS_BACKEND:
         try:
             read_class_names(given, model.path)
@@ -65,8 +67,17 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
             findings.append(model.error(model.parameter_line("labels_file"), _with_remedy(error)))
     if model.needed_backend == TRACK:
         findings += _check_candidates(model)
-    wrong = bool(problems)
-    return findings, Interface(taken, made, model.largest_batch, wrong, models=contract.models)
+    for parameter, name in contract.models:
+        if name not in folders:
+            text = (
+                f"{parameter} names model {name}, which is not in this repository; add it, or "
+                "correct the name"
+            )
+            findings.append(model.warning(model.parameter_line(parameter), text))
+    if problems:
+        return findings, Interface(None, None, model.largest_batch, contradictory=True)
+    taken, made = (_complete(model, side, done[side], contract) for side in SIDES)
+    return findings, Interface(taken, made, model.largest_batch)
 
 
 def _read_contract(
@@ -74,7 +85,7 @@ def _read_contract(
 ) -> ModelContract | None:
     """Return the contract once every parameter at fault is reported and taken out of `given`."""
     backend = model.stage or model.needed_backend
-    rois = any(entry.name == "rois" for entry in model.message.input)
+    rois = "rois" in declared_ports(model, "input")
     while True:
         try:
             return model_contract(backend, given, with_rois=rois, in_python=model.runs_python)
@@ -109,7 +120,7 @@ def _contradiction(model: Model, problem: ConfigProblem) -> Finding:
         line = model.config.find_line(problem.list or problem.field, "backend")
     else:
         fields = ("reshape", "dims") if problem.field == "dims" else (problem.field,)
-        line = model.config.nth(problem.list, problem.index).find_line(*fields)
+        line = model.config.blocks(problem.list)[problem.index].find_line(*fields)
     what, _, remedy = problem.message.partition(": ")
     return model.error(line, f"{what}; {remedy.replace('; ', ', ')}")
 
@@ -124,73 +135,47 @@ def _without_consequences(problems: Sequence[ConfigProblem], side: str) -> list[
 def _as_json(model: Model) -> dict[str, Any]:
     """Return what the core reads of a config.pbtxt."""
 
-    def tensor(entry: Any) -> dict[str, Any]:
-        fields = {
-            "name": entry.name,
-            "data_type": f"TYPE_{read_data_type(entry) or 'INVALID'}",
-            "dims": [*entry.dims],
-            "label_filename": getattr(entry, "label_filename", ""),
+    def tensor(entry: Block) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            "name": entry.value("name"),
+            "data_type": entry.value("data_type") or "TYPE_INVALID",
+            "dims": [*map(read_integer, entry.values("dims"))],
+            "label_filename": entry.value("label_filename"),
         }
-        if entry.HasField("reshape"):
-            fields["reshape"] = {"shape": [*entry.reshape.shape]}
+        for reshape in entry.blocks("reshape"):
+            fields["reshape"] = {"shape": [*map(read_integer, reshape.values("shape"))]}
         return fields
 
-    config = model.message
-    sides = {side: [tensor(entry) for entry in getattr(config, side)] for side in SIDES}
-    done = {"name": model.name, "max_batch_size": config.max_batch_size, **sides}
-    return {**done, **({"sequence_batching": {}} if config.HasField("sequence_batching") else {})}
+    config = model.config
+    largest = read_integer(config.value("max_batch_size"))
+    done: dict[str, Any] = {"name": model.name, "max_batch_size": largest}
+    if config.blocks("sequence_batching"):
+        done["sequence_batching"] = {}
+    return {**done, **{side: [*map(tensor, config.blocks(side))] for side in SIDES}}
 
 
 def _complete(
-    model: Model,
-    side: str,
-    entries: Sequence[dict[str, Any]],
-    contract: ModelContract,
-    problems: Sequence[ConfigProblem],
+    model: Model, side: str, entries: Sequence[dict[str, Any]], contract: ModelContract
 ) -> dict[str, Port]:
     """Return the tensors of one side as the backend completes them."""
-    declared = declared_ports(model, side)
-    allowed = contract.tensors[side]
-    wrong = {each.index for each in problems if each.list == side}
-    ports = {}
-    for index, entry in enumerate(entries):
+    declared, ports = declared_ports(model, side), {}
+    for entry in entries:
         name, data_type = entry["name"], entry["data_type"].removeprefix("TYPE_")
-        port = declared.get(name) or Port(
-            TensorSpec("", "", ()), optional=name in allowed and allowed[name].optional
-        )
-        ports[name] = replace(
-            port,
-            tensor=TensorSpec(name, data_type, free_dims(entry["dims"])),
-            optional=port.optional or index in wrong,
-            in_doubt=port.in_doubt or index in wrong,
-            determined_by=allowed[name].determined_by if name in allowed else "",
-        )
-    if wrong:  # one of these may have been meant
-        for name, each in allowed.items():
-            ports.setdefault(name, Port(each.forms[0], optional=True, in_doubt=True))
+        allowed = contract.tensors[side][name]
+        spec = TensorSpec(name, data_type, free_dims(entry["dims"]))
+        port = declared.get(name) or Port(spec, optional=allowed.optional)
+        ports[name] = replace(port, tensor=spec, determined_by=allowed.determined_by)
     return ports
 
 
 def _check_candidates(model: Model) -> Iterator[Finding]:
-    batching = model.message.sequence_batching
-    most = batching.oldest.max_candidate_sequences
     limit = int(model.parameters.get("max_sequences", "1000"))
-    if batching.HasField("oldest") and most <= limit:
-        yield model.warning(
-            model.config.find_line("sequence_batching"),
-            f"max_candidate_sequences is {most}, and max_sequences {limit}; give more than "
-            f"{limit}: sequences beyond the candidates wait without an error",
-        )
-
-
-def check_called_models(
-    model: Model, interface: Interface, folders: frozenset[str]
-) -> Iterator[Finding]:
-    """Check that the models exist that a cascade calls."""
-    for parameter, name in interface.models:
-        if name not in folders:
-            yield model.warning(
-                model.parameter_line(parameter),
-                f"{parameter} names model {name}, which is not in this repository; add it, or "
-                "correct the name",
-            )
+    for batching in model.config.blocks("sequence_batching"):
+        for oldest in batching.blocks("oldest"):
+            most = read_integer(oldest.value("max_candidate_sequences"))
+            if most <= limit:
+                yield model.warning(
+                    batching.line,
+                    f"max_candidate_sequences is {most}, and max_sequences {limit}; give more than "
+                    f"{limit}: sequences beyond the candidates wait without an error",
+                )

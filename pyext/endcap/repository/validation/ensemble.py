@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from endcap.errors import InvalidArgumentError
 from endcap.repository.validation.model import (
@@ -20,6 +19,7 @@ from endcap.repository.validation.network import check_normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import parse_labels
 from endcap.triton.model_config import Block
+from endcap.triton.model_folder import read_integer
 from endcap.triton.tensor_spec import Dims, dims_fit
 
 _LABELS = "labels"
@@ -35,23 +35,20 @@ class RepositoryModels:
 
     folders: frozenset[str]
     models: Mapping[str, Model]
-    interfaces: Mapping[str, Interface]
+    interfaces: dict[str, Interface]
 
 
 @dataclass(frozen=True)
 class _Step:
     """One step; `interface` is None where the model's is not known."""
 
-    number: int
+    text: str  # such as `step detector`
     name: str
     version: int
     block: Block
     interface: Interface | None
     inputs: tuple[_End, ...]
     outputs: tuple[_End, ...]
-
-    def __str__(self) -> str:
-        return f"step {self.name or self.number + 1}"
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,9 @@ _Ends = Mapping[str, Sequence[_End]]
 
 def check_ensemble(ensemble: Model, known: RepositoryModels) -> Iterator[Finding]:
     """Yield all that is wrong with an ensemble itself, not with the models that it calls."""
-    scheduled = ensemble.message.ensemble_scheduling.step
-    steps = [_read_step(ensemble, number, step, known) for number, step in enumerate(scheduled)]
+    schedules = ensemble.config.blocks("ensemble_scheduling")
+    scheduled = [block for schedule in schedules for block in schedule.blocks("step")]
+    steps = [_read_step(number, block, known) for number, block in enumerate(scheduled)]
     if not steps:
         yield ensemble.error(
             ensemble.config.find_line("ensemble_scheduling", "platform"),
@@ -102,44 +100,44 @@ def check_ensemble(ensemble: Model, known: RepositoryModels) -> Iterator[Finding
         for step in steps
         if step.name in known.models and known.models[step.name].stage == PREPROCESS_BACKEND
         for each in step.outputs
-        if each.key == "images" and each.port is not None and not each.port.in_doubt
+        if each.key == "images" and each.port is not None
     }
     for step in steps:
         for each in step.inputs:
             if each.tensor in makers and step.interface is not None:
                 yield from check_normalization(makers[each.tensor], step.name, step.interface)
-    # Where num_classes contradicts the head, which is reported, it is unknown which is right.
-    called = [s.name for s in steps if s.interface and not s.interface.contradictory]
+    # Where num_classes contradicts the head, it is unknown which is right.
+    called = [step.name for step in steps if step.interface and not step.interface.contradictory]
     yield from _check_class_names(ensemble, [known.models[name] for name in called])
 
 
-def _read_step(ensemble: Model, number: int, step: Any, known: RepositoryModels) -> _Step:
-    block = ensemble.config.nth("ensemble_scheduling", 0).nth("step", number)
-    interface = known.interfaces.get(step.model_name)
-    where = f"step {step.model_name or number + 1}"
+def _read_step(number: int, block: Block, known: RepositoryModels) -> _Step:
+    name = block.value("model_name")
+    interface = known.interfaces.get(name)
+    where = f"step {name or number + 1}"
 
     def ends(field: str, ports: Mapping[str, Port] | None) -> tuple[_End, ...]:
         largest = interface.max_batch_size if interface else None
         read = [
             _End(
-                block.entry(field, key).line, key, tensor, where, step.model_name,
-                (ports or {}).get(key), largest,
+                entry.line, key, entry.value("value"), where, name, (ports or {}).get(key), largest
             )
-            for key, tensor in getattr(step, field).items()
-        ]  # fmt: skip
+            for key, (*_, entry) in block.entries(field).items()
+        ]
         return tuple(sorted(read, key=lambda end: (end.line, end.key)))
 
     inputs = ends("input_map", interface.inputs if interface else None)
     outputs = ends("output_map", interface.outputs if interface else None)
-    return _Step(number, step.model_name, step.model_version, block, interface, inputs, outputs)
+    version = read_integer(block.value("model_version"))
+    return _Step(where, name, version, block, interface, inputs, outputs)
 
 
 def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterator[Finding]:
     """Check that the model exists, takes and gives what the maps say."""
     line = step.block.find_line("model_name")
     if step.name not in known.folders:
-        problem = f"{step} calls a model that is not in the repository"
-        problem = problem if step.name else f"{step} has no model_name"
+        problem = f"{step.text} calls a model that is not in the repository"
+        problem = problem if step.name else f"{step.text} has no model_name"
         yield ensemble.error(line, f"{problem}; correct model_name, or add the model")
         return
     yield from _check_version(ensemble, step, known)
@@ -149,7 +147,7 @@ def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterat
     for side, ends, ports in (("input", step.inputs, inputs), ("output", step.outputs, outputs)):
         for each in ends:
             if ports is not None and each.key not in ports:
-                text = f"{step} has no {side} {each.key}; the key is one of {', '.join(ports)}"
+                text = f"{step.text} has no {side} {each.key}; the key is one of {', '.join(ports)}"
                 yield ensemble.error(each.line, text)
     given = {each.key for each in step.inputs}
     unknown = sum(each.port is None for each in step.inputs)
@@ -158,8 +156,8 @@ def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterat
     for name in [name for name in required if name not in given][unknown:]:
         yield ensemble.error(
             line,
-            f"{step} needs the input {name}, and its input_map has none of that key; add input_map "
-            f'{{ key: "{name}" value: ... }}',
+            f"{step.text} needs the input {name}, and its input_map has none of that key; add "
+            f'input_map {{ key: "{name}" value: ... }}',
         )
 
 
@@ -173,8 +171,8 @@ def _check_version(ensemble: Model, step: _Step, known: RepositoryModels) -> Ite
         without = "" if is_given else ", for want of a model_version,"
         yield ensemble.error(
             step.block.find_line("model_version"),
-            f"{step} asks for version {step.version}{without} of {step.name}, and Triton loads "
-            f"{', '.join(map(str, loaded))}; write model_version: -1, which is the newest",
+            f"{step.text} asks for version {step.version}{without} of {step.name}, and Triton "
+            f"loads {', '.join(map(str, loaded))}; write model_version: -1, which is the newest",
         )
 
 
@@ -253,8 +251,6 @@ def _check_agreement(
     ensemble: Model, producer: _End, consumer: _End, tensor: str
 ) -> Iterator[Finding]:
     if producer.port is None or consumer.port is None:
-        return
-    if producer.port.in_doubt or consumer.port.in_doubt:
         return
     given, taken = producer.port.tensor, consumer.port.tensor
     line = consumer.line if producer.step else producer.line

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from endcap.repository.input_normalization import Normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.model_config import CONFIG_NAME, Block, ModelConfigError, parse_config
-from endcap.triton.model_folder import FILE_OF_BACKEND, ModelFolder, read_model_folder
+from endcap.triton.model_folder import FILE_OF_BACKEND, ModelFolder, read_integer, read_model_folder
 from endcap.triton.tensor_spec import TensorSpec, free_dims
 
 SIDES = ("input", "output")
+_TRUE = ("true", "True", "t", "1")  # as protobuf reads them
 _FILES = {**FILE_OF_BACKEND, "endcap_onnx": "model.onnx"}
 _STAGE = re.compile(
     rb"^from endcap\.python_backend\.((?:pre|post)process)_(?:dali_)?stage import ", re.MULTILINE
@@ -72,13 +72,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Model(ModelFolder):
-    """A folder and what its config.pbtxt says.
-
-    Attributes:
-        message: The inference.ModelConfig; an empty one without a config.pbtxt.
-    """
-
-    message: Any
+    """A folder, and a config.pbtxt that Triton knows, or none."""
 
     @property
     def name(self) -> str:
@@ -94,7 +88,7 @@ class Model(ModelFolder):
     @property
     def is_ensemble(self) -> bool:
         """Whether it only passes tensors from step to step."""
-        return self.platform == "ensemble" or self.message.HasField("ensemble_scheduling")
+        return self.platform == "ensemble" or bool(self.config.blocks("ensemble_scheduling"))
 
     @property
     def stage(self) -> str:
@@ -107,13 +101,13 @@ class Model(ModelFolder):
     @property
     def largest_batch(self) -> int | None:
         """The largest batch, 0 without a batch dimension, None where it is impossible."""
-        largest = int(self.message.max_batch_size)
+        largest = read_integer(self.config.value("max_batch_size"))
         return largest if largest >= 0 else None
 
     @property
     def parameters(self) -> Mapping[str, str]:
         """The values of config.pbtxt's parameters by their names."""
-        return {key: value.string_value for key, value in self.message.parameters.items()}
+        return {key: self.config.parameter(key) or "" for key in self.config.entries("parameters")}
 
     def error(self, line: int, text: str, severity: Severity = Severity.ERROR) -> Finding:
         """Return a finding in a line of config.pbtxt; its remedy follows the last semicolon."""
@@ -131,17 +125,20 @@ class Model(ModelFolder):
 
     def network_file(self, version: int) -> Path | None:
         """Return the file that the backend opens in a version folder, None where it opens none."""
-        name = self.message.default_model_filename or _FILES.get(self.needed_backend)
+        name = self.config.value("default_model_filename") or _FILES.get(self.needed_backend)
         return self.path / str(version) / name if name and not self.is_ensemble else None
 
     def loaded_versions(self) -> list[int]:
         """Return the versions that Triton loads, there or not: the newest by default."""
-        policy = self.message.version_policy
-        if policy.HasField("specific"):
-            return sorted(policy.specific.versions)
-        if policy.HasField("all"):
-            return self.versions
-        return self.versions[-max(1, policy.latest.num_versions) :]
+        latest = 1
+        for policy in self.config.blocks("version_policy"):
+            for specific in policy.blocks("specific"):
+                return sorted(map(read_integer, specific.values("versions")))
+            if policy.blocks("all"):
+                return self.versions
+            for block in policy.blocks("latest"):
+                latest = max(1, read_integer(block.value("num_versions")))
+        return self.versions[-latest:]
 
 
 def read_model(folder: Path) -> Model | Finding:
@@ -154,7 +151,8 @@ def read_model(folder: Path) -> Model | Finding:
     try:
         read = read_model_folder(folder)
         if file.is_file() or read.versions:
-            return Model(folder, read.text, parse_config(read.text, file))
+            parse_config(read.text, file)
+            return Model(folder, read.text)
         file = folder
         problem = (
             "this is not a model, and Triton does not start next to such a folder: it has neither "
@@ -176,26 +174,25 @@ class Port:
 
     Attributes:
         block: Where it is declared in config.pbtxt; None where the backend completes it.
-        in_doubt: It has a finding already, so that nothing is concluded from it.
         determined_by: The parameters on which it depends, "" where none are known.
     """
 
     tensor: TensorSpec
     block: Block | None = None
     optional: bool = False
-    in_doubt: bool = False
     determined_by: str = ""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """All inputs and outputs by name, None where unknown, and the largest batch.
+    """All inputs and outputs by name, and the largest batch.
 
     Attributes:
+        inputs, outputs: None where they are unknown. They are where the model has a finding about
+            them: nothing is concluded from a mistake.
         max_batch_size: 0 where the model has no batch dimension, None where it is not known.
         contradictory: What is declared is not what the model's parameters determine.
         normalization: By which the model's network begins; None where there is none.
-        models: The models that it calls, each after the parameter that names it.
     """
 
     inputs: Mapping[str, Port] | None
@@ -203,30 +200,24 @@ class Interface:
     max_batch_size: int | None
     contradictory: bool = False
     normalization: Normalization | None = None
-    models: Sequence[tuple[str, str]] = ()
 
 
-def declared_ports(model: Model, side: str, *, in_doubt: bool = False) -> dict[str, Port]:
+def declared_ports(model: Model, side: str) -> dict[str, Port]:
     """Return the inputs or outputs that config.pbtxt lists."""
     ports = {}
-    for index, entry in enumerate(getattr(model.message, side)):
-        spec = TensorSpec(entry.name, read_data_type(entry), free_dims(entry.dims))
-        doubtful = in_doubt or any(dim == 0 or dim < -1 for dim in entry.dims)
-        block, optional = model.config.nth(side, index), side == "input" and entry.optional
-        ports[entry.name] = Port(spec, block, optional, doubtful)
+    for entry in model.config.blocks(side):
+        dims = free_dims([*map(read_integer, entry.values("dims"))])
+        data_type = entry.value("data_type").removeprefix("TYPE_")
+        optional = side == "input" and entry.value("optional") in _TRUE
+        spec = TensorSpec(entry.value("name"), data_type, dims)
+        ports[spec.name] = Port(spec, entry, optional)
     return ports
 
 
-def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
+def declared_interface(model: Model) -> Interface:
     """Return the interface as config.pbtxt has it; a side that lists nothing is not known."""
-    inputs, outputs = (declared_ports(model, side, in_doubt=in_doubt) for side in SIDES)
+    inputs, outputs = (declared_ports(model, side) for side in SIDES)
     return Interface(inputs or None, outputs or None, model.largest_batch)
-
-
-def read_data_type(entry: Any) -> str:
-    """Return the type of a declared tensor without TYPE_, "" where none is given."""
-    types = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number
-    return str(types[entry.data_type].name).removeprefix("TYPE_") if entry.data_type else ""
 
 
 def show_type(tensor: TensorSpec) -> str:

@@ -7,8 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from endcap.repository.errors import RepositoryError
-from endcap.repository.input_normalization import NAMES, RAW_PIXELS, describe, read_normalization
+from endcap.repository.input_normalization import (
+    NAMES,
+    RAW_PIXELS,
+    Normalization,
+    read_normalization,
+)
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.validation.model import (
     SIDES,
@@ -57,28 +64,27 @@ def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]
         problem, _, remedy = str(error).removeprefix(f"{file} ").rpartition("; ")
         finding = Finding(file, None, Severity.ERROR, model.name, problem, remedy)
         return [finding], declared_interface(model)
-    findings = [*_check_batch(model, network)]
-    batched = _is_batched(model, network)
-    ports = []
+    batched, findings = _is_batched(model, network), [*_check_batch(model, network)]
+    sides: list[dict[str, Port] | None] = []
     for side, in_file in zip(SIDES, (network.inputs, network.outputs), strict=True):
         items = {t.name: replace(t, dims=t.dims[1:]) if batched else t for t in in_file}
-        declared = declared_ports(model, side)
-        if declared or model.runs_python:
-            declared, of_side = _compare(model, side, declared, items)
-            findings += of_side
+        ports = declared_ports(model, side)
+        if ports or model.runs_python:
+            wrong = [*_compare(model, side, ports, items)]
+            findings += wrong
+            sides.append(ports if ports and not wrong else None)
         else:
-            declared = {name: Port(tensor) for name, tensor in items.items()}
-        ports.append(declared or None)
+            sides.append({name: Port(tensor) for name, tensor in items.items()})
     largest = model.largest_batch if model.largest_batch or not batched else None
-    inputs, outputs = ports
+    inputs, outputs = sides
     normalization = read_normalization(network)
     return findings, Interface(inputs, outputs, largest, normalization=normalization)
 
 
 def _is_batched(model: Model, network: OnnxFile) -> bool:
     """Whether the file's first dimensions are the batch: as declared, else where all are free."""
-    if model.message.max_batch_size > 0 or model.message.input:
-        return bool(model.message.max_batch_size > 0)
+    if model.max_batch_size or model.config.blocks("input"):
+        return model.max_batch_size > 0
     return all(tensor.dims[:1] == (None,) for tensor in network.inputs)
 
 
@@ -116,35 +122,29 @@ def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
 
 def _compare(
     model: Model, side: str, declared: Mapping[str, Port], in_file: Mapping[str, TensorSpec]
-) -> tuple[dict[str, Port], list[Finding]]:
+) -> Iterator[Finding]:
     """Compare one side; a Python model may rename tensors, so that names are warnings there."""
     by_name = model.warning if model.runs_python else model.error
-    findings: list[Finding] = []
-    ports = dict(declared)
+    are_known = True
     for name, port in declared.items():
         block = port.block or model.config
         tensor = in_file.get(name)
         if tensor is None:
-            ports[name] = replace(port, in_doubt=True, optional=True)
+            are_known = False
             there = ", ".join(map(str, in_file.values()))
             text = f"the network has no {side} {name}; its {side}s are {there}; use their names"
-            findings.append(by_name(block.find_line("name"), text))
-        elif not port.in_doubt and not _agree(model, side, port.tensor, tensor):
-            ports[name] = replace(port, in_doubt=True)
+            yield by_name(block.find_line("name"), text)
+        elif not _agree(model, side, port.tensor, tensor):
             field = "dims" if port.tensor.data_type == tensor.data_type else "data_type"
-            text = (
+            yield model.error(
+                block.find_line(field),
                 f"{side} {name} is declared as {show_type(port.tensor)}, and the network's is "
-                f"{show_type(tensor)}; declare it as the network has it"
+                f"{show_type(tensor)}; declare it as the network has it",
             )
-            findings.append(model.error(block.find_line(field), text))
-    if findings:
-        for name, tensor in in_file.items():
-            ports.setdefault(name, Port(tensor, optional=True, in_doubt=True))
-    elif side == "input":
-        for tensor in [each for name, each in in_file.items() if name not in declared][:1]:
-            text = f"the network also has the {side} {tensor}, which is not declared; declare it"
-            findings.append(by_name(model.config.find_line("input"), text))
-    return ports, findings
+    missing = [tensor for name, tensor in in_file.items() if name not in declared]
+    if side == "input" and missing and are_known:  # else it is the one that was meant
+        text = f"the network also has the {side} {missing[0]}, which is not declared; declare it"
+        yield by_name(model.config.find_line("input"), text)
 
 
 def _agree(model: Model, side: str, declared: TensorSpec, tensor: TensorSpec) -> bool:
@@ -177,17 +177,18 @@ def check_normalization(preprocess: Model, name: str, network: Interface) -> Ite
     inside = network.normalization
     given = {name: preprocess.parameters[name] for name in NAMES if name in preprocess.parameters}
     preset = preprocess.parameters.get("preset")
-    wanted = preprocess_contract({"preset": preset} if preset else {}).parameters
+    whole = preprocess_contract({"preset": preset} if preset else {}).parameters
     if inside is None or preprocess.parameters.get("dtype") in ("uint8", "int8"):
         return
-    black, white = inside.behind({**wanted, **given})
-    if given and abs(white - black).max() >= _MIN_RANGE:
+    own = Normalization.from_parameters({**whole, **given})
+    if given and np.abs(255 * own.slopes * inside.slopes).max() >= _MIN_RANGE:
         return  # it was chosen for this network
-    complement = inside.complement(wanted) or {**RAW_PIXELS, "scale": inside.whole["scale"]}
-    values = ", ".join(f"{name} {value}" for name, value in complement.items())
+    complement = inside.complement(Normalization.from_parameters(whole))
+    complement = complement or replace(RAW_PIXELS, scale=inside.whole.scale)
+    values = ", ".join(f"{name} {value}" for name, value in complement.parameters().items())
     yield preprocess.warning(
         preprocess.parameter_line(next(iter(given), "preset")),
-        f"preprocess computes {describe({**wanted, **given})} of each pixel x, and the network of "
-        f"{name} then begins by computing {inside} itself; write the parameters {values} if the "
-        "network takes the pixels like that",
+        f"preprocess computes {own} of each pixel x, and the network of {name} then begins by "
+        f"computing {inside} itself; write the parameters {values} if the network takes the pixels "
+        "like that",
     )
