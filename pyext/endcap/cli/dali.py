@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable, step_status
+from endcap.cli.console import printable, step_status
 from endcap.cli.options import command
 from endcap.dali.building import build as build_operators
 
@@ -59,5 +58,4 @@ def build(
     with step_status() as progress:
         built = build_operators(output, force=force, progress=progress)
     how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
-    console = PlainConsole(highlight=False, soft_wrap=True)
-    console.print(Text(printable(f"{built.path}: {how}")))
+    print(printable(f"{built.path}: {how}"))

@@ -202,10 +202,9 @@ def _report(
         table.add_row(Text(printable(f"  {name}")), Text(printable(version)))
     sizes = f"{_megabytes(archive_bytes)}, {_megabytes(checked.size_bytes)} unpacked"
     console.print(Text(printable(heading), style="bold"), soft_wrap=True)
-    console.print(Text(f"{sizes}, Python {checked.python}"), soft_wrap=True)
+    print(f"{sizes}, Python {checked.python}")
     wanted = f"must be numpy{limit.specifier}" if limit.specifier else "may be any"
-    line = f"NumPy {checked.numpy}; {wanted}: {limit.reason}"
-    console.print(Text(printable(line)), soft_wrap=True)
+    print(printable(f"NumPy {checked.numpy}; {wanted}: {limit.reason}"))
     console.print(table)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -170,7 +169,7 @@ def _report(plan: Plan, output: Path) -> None:
     models = ", ".join(names.all)
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.options.runtime == "tensorrt":
-        _print(console, f"The TensorRT engine is missing; {output / 'README.md'} has the command.")
+        print(printable(f"The TensorRT engine is missing; {output / 'README.md'} has the command."))
     if plan.batch_advice:
         say(
             f"endcap: the network takes {plan.batch_text}, which is slower than batches of "
@@ -179,16 +178,11 @@ def _report(plan: Plan, output: Path) -> None:
     folder = shlex.quote(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess == "dali" else ""
     if plan.options.runtime == "endcap_onnx":
-        _print(console, f"Next: {first}endcap serve {folder}")
+        print(printable(f"Next: {first}endcap serve {folder}"))
     else:
         needed = f"with a server that has the backend {plan.options.runtime}"
-        _print(console, f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}")
-    _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
-
-
-def _print(console: Console, line: str) -> None:
-    """Print a line without colours and breaks."""
-    console.print(Text(printable(line)), soft_wrap=True)
+        print(printable(f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}"))
+    print(printable(f"Then: endcap infer PHOTO --model {names.ensemble}"))
 
 
 def _cells(row: SummaryRow) -> tuple[Text, Text, Text]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli.console import PlainConsole
+from endcap.cli.console import printable
 from endcap.cli.env import ModelServer, RealStub
 from endcap.cli.options import command
 from endcap.environment.packing import RUNNING_PYTHON
@@ -53,9 +53,9 @@ def install(
     placed = install_stub(model_dir, python_version=python, real=real, tritonserver=tritonserver)
     origin = f", from {placed.release}" if placed.release else ""
     numpy = ", needs numpy<2" if placed.description.takes_numpy_2 is False else ""
-    console = PlainConsole(highlight=False, soft_wrap=True)
-    console.print(f"{placed.front}: the stub that Triton starts", markup=False)
-    console.print(
-        f"{placed.real}: for Python {placed.description.python}{origin}{numpy}", markup=False
+    lines = (
+        f"{placed.front}: the stub that Triton starts",
+        f"{placed.real}: for Python {placed.description.python}{origin}{numpy}",
+        f"{placed.settings}: what they belong to",
     )
-    console.print(f"{placed.settings}: what they belong to", markup=False)
+    print(*map(printable, lines), sep="\n")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from endcap.repository.errors import import_onnx
 from endcap.repository.network_tensors import NetworkInput, NetworkOutput, OutputEdit
@@ -48,13 +47,15 @@ def edit_network(
     model = type(network.model)()
     model.CopyFrom(network.model)
     graph = _Graph(model)
-    for name, array in image.constants.items():
-        graph.fix_input(name, array)
+    to_tensor: Any = import_onnx("onnx.numpy_helper").from_array
+    constants = (to_tensor(array, name) for name, array in image.constants.items())
+    model.graph.initializer.extend(constants)
+    _remove(model.graph.input, image.constants)
     if not image.has_batch:
         graph.squeeze_input(image.name)
     for output in edited:
         graph.edit_output(output)
-    graph.drop_outputs(dropped)
+    _remove(model.graph.output, dropped)  # their nodes stay, as others may need them
     file = scratch / "edited.onnx"
     file.write_bytes(model.SerializeToString())
     file.chmod(network.file.stat().st_mode & 0o777)
@@ -62,6 +63,11 @@ def edit_network(
     if not image.has_batch:
         declared = TensorSpec(image.name, image.data_type, (1, *declared.dims))
     return replace(network, file=file, inputs=(declared,), model=model)
+
+
+def _remove(values: Any, names: Collection[str]) -> None:
+    for value in [each for each in values if each.name in names]:
+        values.remove(value)
 
 
 class _Graph:
@@ -77,11 +83,6 @@ class _Graph:
             name for node in walk_nodes(model.graph) for name in (*node.input, *node.output)
         }
         self._taken |= {each.name for each in (*self._graph.input, *self._graph.initializer)}
-
-    def fix_input(self, name: str, array: NDArray[Any]) -> None:
-        """Make an input a constant."""
-        self._graph.input.remove(next(each for each in self._graph.input if each.name == name))
-        self._graph.initializer.append(self._to_tensor(array, name))
 
     def squeeze_input(self, name: str) -> None:
         """Make an input [C, H, W] one of [1, C, H, W]."""
@@ -107,11 +108,6 @@ class _Graph:
                  for axis, (size, free) in enumerate(sizes)]  # fmt: skip
         element = self._element(output.data_type)
         value.CopyFrom(self._helper.make_tensor_value_info(output.name, element, shape))
-
-    def drop_outputs(self, names: Collection[str]) -> None:
-        """Remove outputs; their nodes stay, as others may need them."""
-        for value in [each for each in self._graph.output if each.name in names]:
-            self._graph.output.remove(value)
 
     def _steps(self, edit: OutputEdit, last: str, element: int) -> Iterator[Any]:
         def step(kind: str, *more: str, **attributes: Any) -> Any:

@@ -64,9 +64,11 @@ def _run(request: Mapping[str, Any]) -> dict[str, Any]:
         except Exception as error:  # ONNX Runtime's errors have no common type
             runs.append({"error": _one_line(error)})
             continue
-        np.savez(folder / f"output_{number}.npz", *map(_numbers, outputs))
-        types = [each.dtype.name if _is_tensor(each) else "" for each in outputs]
-        runs.append({"types": types})
+        # Of what is not a tensor, such as a list, nothing, of a type that no network has.
+        arrays = [each if isinstance(each, np.ndarray) else np.empty(0, "S1") for each in outputs]
+        numbers = (np.zeros(each.shape) if each.dtype.kind in "OS" else each for each in arrays)
+        np.savez(folder / f"output_{number}.npz", *numbers)
+        runs.append({"types": [each.dtype.name for each in arrays]})
     declared = session.get_outputs()
     return {
         "runs": runs,
@@ -74,17 +76,6 @@ def _run(request: Mapping[str, Any]) -> dict[str, Any]:
         # A symbolic dimension is a text there, or None.
         "dynamic": [[not isinstance(dim, int) for dim in each.shape or ()] for each in declared],
     }
-
-
-def _is_tensor(output: Any) -> bool:
-    return isinstance(output, np.ndarray)
-
-
-def _numbers(output: Any) -> Any:
-    """Return an output, zeros for one of texts, nothing for one that is not a tensor."""
-    if not _is_tensor(output):
-        return np.empty(0)
-    return np.zeros(output.shape) if output.dtype.hasobject else output
 
 
 def _open(request: Mapping[str, Any]) -> Any:

@@ -273,21 +273,20 @@ def _grid_head(
         is_sure = named == classes or (named is None and grids is not None and not has_cells)
     else:
         is_sure = is_sure and has_cells and (bool(kind) or named in (None, classes))
-    measured: dict[str, Decision | None] = {
-        "box_format": Decision("cxcywh", NO_CORNERS),
-        "box_unit": box_unit(boxes),
-        "activation": score_activation(scores),
-    }
-    doubts = []
+    parameters, doubts = {}, []
     if not cover_image(boxes, hints.size):
         doubts.append("the boxes of a trial run do not cover the image, as if not decoded")
     if is_declared or kind == "obb":
-        measured["box_format"] = Decision("cxcywh", FAMILY_DEFAULT)
+        parameters["box_format"] = Decision("cxcywh", FAMILY_DEFAULT)
     elif are_corners(boxes):
-        measured["box_format"] = None
         doubts.append("its boxes may be corners as well as centres and sizes")
-    if measured["activation"] is None or extras.missing:
-        measured["activation"] = None
+    else:
+        parameters["box_format"] = Decision("cxcywh", NO_CORNERS)
+    parameters["box_unit"] = box_unit(boxes)
+    activation = None if extras.missing else score_activation(scores)
+    if activation is not None:
+        parameters["activation"] = activation
+    else:
         doubts.append(
             "its scores are of several kinds, as with masks (give --head yolov8_seg), angles "
             f"(yolov8_obb) or keypoints ({_POSE_OPTIONS})"
@@ -301,14 +300,13 @@ def _grid_head(
     # Ultralytics trains heads with anchor boxes (YOLOv5) and heads without objectness (YOLOv8);
     # others train those with an objectness and no anchor boxes.
     is_ultralytics = grids is not None and not (has_objectness and has_cells)
-    known = {name: decision for name, decision in measured.items() if decision is not None}
     yield Head(
         family,
         {"head": output, **extras.inputs},
         classes,
         "; but ".join([reason, *doubts]),
         is_sure=is_declared or (is_sure and not doubts),
-        parameters=known | dict(extras.parameters),
+        parameters={**parameters, **extras.parameters},
         preset="ultralytics" if is_ultralytics else None,
         missing=extras.missing,
     )

@@ -33,9 +33,19 @@ from endcap.triton.model_contract import postprocess_contract, preprocess_contra
 
 # Written down although they are the defaults: what people tune first.
 _TUNED = ("score_threshold", "iou_threshold", "max_detections", "top_k")
-# Families of which a network does not always tell these, and of which no default fits most.
-_NEED_ACTIVATION = ("yolov5", "yolox", "yolov8", "classification")
-_NEED_BOX_FORMAT = ("yolov5", "yolov8")
+# Parameters that a network does not always tell, and of which no default fits most of a family.
+_NEEDED = (
+    (
+        "activation",
+        ("yolov5", "yolox", "yolov8", "classification"),
+        "what its scores need to be from 0 to 1; give --set activation=none, sigmoid or softmax",
+    ),
+    (
+        "box_format",
+        ("yolov5", "yolov8"),
+        "whether its boxes are corners or centres and sizes; give --set box_format=xyxy or cxcywh",
+    ),
+)
 _WHOLE_INPUTS = ("num_detections", "classes")
 
 
@@ -284,17 +294,10 @@ def _choose_postprocess(
             f"the head of {path} does not tell how many classes it has; give --labels FILE or "
             "--num-classes (80 for a network trained on COCO, or 91 with COCO's own ids)"
         )
-    known = {*head.parameters, *settings}
-    if not head.missing and family.startswith(_NEED_ACTIVATION) and "activation" not in known:
-        missing.append(
-            f"nothing in {path} tells what its scores need to be from 0 to 1; give "
-            "--set activation=none, sigmoid or softmax"
-        )
-    if not head.missing and family.startswith(_NEED_BOX_FORMAT) and "box_format" not in known:
-        missing.append(
-            f"nothing in {path} tells whether its boxes are corners or centres and sizes; give "
-            "--set box_format=xyxy or cxcywh"
-        )
+    for name, families, unknown in _NEEDED:
+        is_known = head.missing or name in head.parameters or name in settings
+        if family.startswith(families) and not is_known:
+            missing.append(f"nothing in {path} tells {unknown}")
     if missing:
         raise MissingOptionError(path, *missing)
     count, reason = counts[0]
