@@ -67,8 +67,8 @@ def find_grids(count: int, size: tuple[int, int]) -> Grids | None:
 
 def are_grid_maps(outputs: Outputs, size: tuple[int, int]) -> bool:
     """Return whether outputs are maps [*, h, w] or [*, h, w, *] of the grids, one for each."""
-    sides = sorted(each.dims[1:3] for each in outputs if each.is_float and len(each.dims) in (3, 4))
-    return len(sides) == len(outputs) and any(
+    sides = sorted(each.dims[1:3] for each in outputs)
+    return any(
         sides == sorted(tuple(-(-side // stride) for side in size) for stride in strides)
         for strides in _STRIDES
     )
@@ -142,8 +142,6 @@ def _read_rows(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterato
         if extras.count != more:
             has_angle = more == 1 and hints.options.head != "end2end_pose"
             extras = _read_extras("obb" if has_angle else "pose", outputs, hints)
-        if _TASKS.get(metadata.task, extras.kind) != extras.kind:
-            return
         if not extras.missing and extras.count != more:
             return
     parts, end = (f"6 + {more}", ", a class, and more") if more else ("6", " and a class")

@@ -17,7 +17,7 @@ from endcap.repository.finished_forms import read_detections
 from endcap.repository.head_evidence import Hints, are_fractions, score_activation
 from endcap.repository.metadata import read_metadata
 from endcap.repository.network_tensors import NetworkOutput
-from endcap.repository.options import InitOptions, decided_values
+from endcap.repository.options import HEAD_PARAMETERS, InitOptions, decided_values
 from endcap.repository.writing import render
 from tests.support import family_networks as families
 from tests.support import odd_networks as odd
@@ -367,6 +367,11 @@ def test_what_is_decided_about_a_network(name: str, tmp_path: Path) -> None:
     inputs = values(case.inputs)
     assert {part: plan.head.inputs[part].name for part in inputs} == inputs
     onnx.checker.check_model(str(plan.network.file))
+
+
+def test_families_are_those_that_postprocess_reads() -> None:
+    (row,) = (row for row in endcap.Postprocessor(threads=1).describe() if row.name == "head")
+    assert row.allowed == f"one of {', '.join(HEAD_PARAMETERS)}"
 
 
 def rows(class_ids: list[int]) -> tuple[NetworkOutput, ...]:
