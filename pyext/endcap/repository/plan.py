@@ -18,11 +18,7 @@ from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.options import AS_GIVEN, NO_HEAD, Decision, InitOptions, decided_values
 from endcap.repository.stage_parameters import ClassNames, StageParameters, choose_parameters
 from endcap.repository.trial_run import Trial, has_suppression, try_network
-from endcap.triton.model_contract import (
-    TensorContract,
-    postprocess_contract,
-    preprocess_contract,
-)
+from endcap.triton.model_contract import TensorContract, postprocess_contract, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 

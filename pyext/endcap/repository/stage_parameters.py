@@ -81,24 +81,25 @@ def choose_parameters(
         InvalidArgumentError: For parameters that a stage does not take, or not with this head, and
             for a labels file that does not fit the network; UnsupportedError too.
     """
-    chosen: list[dict[str, Decision]] = []
+    preprocess, postprocess, classes = {}, {}, ClassNames(None, "")
     missing: list[str] = []
-    classes = ClassNames(None, "")
-    if head.family != NO_HEAD:
-        classes = _choose_class_names(network.path, head, network.metadata, options)
-    for choose in (_choose_postprocess, _choose_preprocess):
-        try:
-            chosen.append(choose(network, image, head, classes, options))
-        except MissingOptionError as error:
-            missing += error.reasons
+    try:
+        if head.family != NO_HEAD:
+            classes = _choose_class_names(network.path, head, network.metadata, options)
+            postprocess = _choose_postprocess(network.path, image, head, classes, options)
+    except MissingOptionError as error:
+        missing += error.reasons
+    try:
+        preprocess = _choose_preprocess(network, image, head, options)
+    except MissingOptionError as error:
+        missing += error.reasons
     if missing:
         raise MissingOptionError(network.path, *missing)
-    postprocess, preprocess = chosen
     return StageParameters(preprocess, postprocess, classes)
 
 
 def _choose_preprocess(
-    network: OnnxFile, image: NetworkInput, head: Head, _: ClassNames, options: InitOptions
+    network: OnnxFile, image: NetworkInput, head: Head, options: InitOptions
 ) -> dict[str, Decision]:
     """Return the parameters of preprocess."""
     path, settings = network.path, options.settings
@@ -271,12 +272,10 @@ def _is_usable(name: str) -> bool:
 
 
 def _choose_postprocess(
-    network: OnnxFile, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
+    path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
 ) -> dict[str, Decision]:
     """Return the parameters of postprocess."""
-    path, family, settings = network.path, head.family, options.settings
-    if family == NO_HEAD:
-        return {}
+    family, settings = head.family, options.settings
     counts = [
         (count, reason)
         for count, reason in (

@@ -13,11 +13,7 @@ from pathlib import Path
 
 from endcap._pip_commands import install_command
 from endcap.repository.errors import RepositoryError
-from endcap.repository.validation.endcap_model import (
-    BLS,
-    TRACK,
-    examine_endcap_model,
-)
+from endcap.repository.validation.endcap_model import BLS, TRACK, examine_endcap_model
 from endcap.repository.validation.ensemble import RepositoryModels, check_ensemble
 from endcap.repository.validation.model import (
     Finding,
