@@ -18,7 +18,7 @@ from endcap.cli.options import command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.preprocess import presets
 from endcap.repository.options import HEAD_PARAMETERS, InitOptions
-from endcap.repository.plan import Plan, SummaryRow, make_plan
+from endcap.repository.plan import Plan, make_plan
 from endcap.repository.writing import check_target, write_repository
 
 EXAMPLES = """
@@ -157,7 +157,11 @@ def print_decisions(plan: Plan) -> None:
     console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
     for row in plan.summary():
-        table.add_row(*_cells(row))
+        table.add_row(
+            Text(f"  {row.name}", no_wrap=True),
+            Text(printable(row.value), style="cyan", overflow="fold"),
+            Text(printable(row.reason), style="dim", overflow="fold"),
+        )
     console.print(Text(printable(plan.network.path.name), style="bold"))
     console.print(table)
 
@@ -183,11 +187,3 @@ def _report(plan: Plan, output: Path) -> None:
         needed = f"with a server that has the backend {plan.options.runtime}"
         print(printable(f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}"))
     print(printable(f"Then: endcap infer PHOTO --model {names.ensemble}"))
-
-
-def _cells(row: SummaryRow) -> tuple[Text, Text, Text]:
-    return (
-        Text(f"  {row.name}", no_wrap=True),
-        Text(printable(row.value), style="cyan", overflow="fold"),
-        Text(printable(row.reason), style="dim", overflow="fold"),
-    )
