@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endcap.client import ClientError, ConnectionOptions, Keepalive, RequestError, Tls
+from endcap.client import (
+    ClientError,
+    ConnectionOptions,
+    ImageResult,
+    Keepalive,
+    RequestError,
+    Results,
+    Tls,
+)
 from endcap.client.concurrency import run
 from tests.support.tcp_proxy import TcpProxy, proxy_to
 from tests.triton.calls import strings
@@ -165,6 +173,47 @@ def test_a_broken_connection_is_replaced(client_server: RunningServer, layout: L
         proxy.cut()
         assert connection.send(*PLAIN).as_numpy("detection_indices").tolist() == RESPONSE
         assert proxy.connections == 2
+
+
+@pytest.mark.slow
+def test_a_folder_of_images_outlasts_a_restart(tmp_path: Path) -> None:
+    """It needs a server that it can stop and start again."""
+    option = "--disable-auto-complete-config"
+    write_detect(tmp_path)
+    is_finished = False
+
+    def images() -> Iterator[bytes]:
+        while not is_finished:
+            yield b"\xff" * 20
+            time.sleep(0.05)
+
+    def detect(layout: Layout, options: dict[str, Any], reported: list[ImageResult]) -> Results:
+        with layout.client(server, **options) as client:
+            return client.detect(images(), on_result=reported.append)
+
+    def wait_for_more(count: int) -> None:
+        """Waits until each client has `count` more responses."""
+        goals = [len(each) + count for each in reported]
+        wait_for(lambda: all(len(n) > goal for n, goal in zip(reported, goals, strict=True)))
+
+    shared = {"shared_memory": "system", "region_bytes": 1 << 16}
+    runs = [(layout, options) for layout in LAYOUTS for options in ({}, shared)]
+    reported: list[list[ImageResult]] = [[] for _ in runs]
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(runs)) as threads:
+        first = stack.enter_context(contextlib.ExitStack())
+        server = first.enter_context(run_server(tmp_path, option))
+        futures = [threads.submit(detect, *run, r) for run, r in zip(runs, reported, strict=True)]
+        try:
+            wait_for_more(10)
+            first.close()
+            stack.enter_context(run_server(tmp_path, option, ports=server.ports))
+            wait_for_more(20)
+        finally:
+            is_finished = True
+        results = [future.result() for future in futures]
+    for found in results:
+        assert {(result.status, result.error) for result in found} == {("ok", None)}
+        assert len(found) > 30
 
 
 # --- ends -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from endcap.client import ClientError, ImageResult
-from tests.triton.client_layouts import GRPC, LAYOUTS, Layout, each, run_in_loop
+from tests.triton.client_layouts import GRPC, HTTP, LAYOUTS, Layout, each, run_in_loop
 from tests.triton.client_models import WaitingImage, make_file, sizes
 from tests.triton.running_server import RunningServer, wait_for
 from tests.triton.shared_memory_models import own_files
@@ -98,8 +98,9 @@ def test_one_request_runs_in_the_thread_of_its_caller(client_server: RunningServ
         assert list(client.detect([])) == []
 
 
-def test_forked_child_gets_an_error(client_server: RunningServer) -> None:
-    with GRPC.client(client_server) as client:
+@each([GRPC, HTTP])
+def test_forked_child_gets_an_error(client_server: RunningServer, layout: Layout) -> None:
+    with layout.client(client_server) as client:
         assert client.detect_one(make_file(1)).ok
         child = os.fork()
         if child == 0:
@@ -107,7 +108,7 @@ def test_forked_child_gets_an_error(client_server: RunningServer) -> None:
             try:
                 client.detect([make_file(1)])
             except ClientError as error:
-                status = 0 if "make a client in each process" in str(error) else 2
+                status = 0 if "make one in each process" in str(error) else 2
             client.close()
             os._exit(status)
         wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
@@ -159,7 +160,6 @@ def test_an_exception_gives_up_what_is_in_flight(
 
     def interrupt_when_begun() -> None:
         waiting.wait_until_begun()
-        time.sleep(0.3)  # while it is sent, gevent's client would not close its socket
         os.kill(os.getpid(), signal.SIGUSR1)
         is_interrupted.wait()
         if memory == "system":  # a server keeps the regions of requests that it works on

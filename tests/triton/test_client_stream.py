@@ -13,6 +13,7 @@ import pytest
 
 from endcap.client import ConnectionOptions, ImageResult
 from endcap.errors import InvalidArgumentError, UnsupportedError
+from tests.support.tcp_proxy import proxy_to
 from tests.triton.client_layouts import OVER_GRPC, Layout, each
 from tests.triton.client_models import WaitingImage, make_file, sizes
 from tests.triton.running_server import RunningServer
@@ -55,6 +56,23 @@ def test_a_decoupled_model_gives_its_parts_and_an_end(
             assert sizes(image[:-1]) == [100 * size + row for row in range(size - 1)]
             assert image[-1].detections == []
     assert [each.status for each in by_image[2]] == ["corrupt_image"]
+
+
+def test_the_server_ends_the_stream_of_a_decoupled_model(
+    decoupled_server: RunningServer, layout: Layout
+) -> None:
+    """Release 24.10 can crash when a stream that ends is cancelled."""
+    with (
+        proxy_to(layout.authority(decoupled_server)) as proxy,
+        layout.client(proxy, model="parts") as client,
+    ):
+        assert len(list(client.detect_stream([make_file(4)]))) == 4
+    frames, types = bytes(proxy.sent)[24:], set()  # behind the preface of HTTP/2
+    while frames:
+        types.add(frames[3])
+        frames = frames[9 + int.from_bytes(frames[:3], "big") :]
+    assert {0, 1} <= types  # DATA, HEADERS
+    assert 3 not in types  # RST_STREAM
 
 
 @pytest.mark.parametrize("sequence", [7, 2**40, "camera 3"])

@@ -1,67 +1,49 @@
-"""Requests to `detect` by the plain tritonclient: streams, and files cut off in shared memory.
+"""Requests by the plain tritonclient: streams to `detect`, and those of NVIDIA's image clients.
 
+image_client and ensemble_image_client require a classifier of pixels, and an ensemble around it.
 The programs of examples/ send batches, and files in shared memory (test_examples.py).
 """
 
 from __future__ import annotations
 
-import contextlib
+import io
 import queue
-import uuid
-from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
-import tritonclient.utils.shared_memory as shared_memory
-from tritonclient.utils import InferenceServerException, serialize_byte_tensor
+import tritonclient.grpc as grpc_client
+import tritonclient.http as http_client
+from PIL import Image
 
 import endcap
-from tests.triton.plain_calls import (
-    PICTURES,
-    Protocol,
-    assert_detections,
-    detect_in_python,
-    make_protocols,
-)
-from tests.triton.running_server import RunningServer, until_taken
+from tests.support.onnx_heads import network
+from tests.support.tolerances import SHARE_TEXT
+from tests.triton.calls import make_inputs, strings
+from tests.triton.model_folders import tensor, write_ensemble, write_preprocess
+from tests.triton.onnx_models import write_network
+from tests.triton.plain_calls import SHIPPED, assert_close, detect_in_python
+from tests.triton.running_server import RunningServer
 
-# The outputs' types and rows.
-OUTPUTS = {
-    "num_detections": ("int32", [1]),
-    "detection_boxes": ("float32", [300, 4]),
-    "detection_scores": ("float32", [300]),
-    "detection_classes": ("int32", [300]),
-    "detection_indices": ("int32", [300]),
-}
+PICTURES = [
+    (SHIPPED / "detect" / "samples" / name).read_bytes()
+    for name in ("shapes_320x240.jpg", "shapes_512x600.jpg", "shapes_600x800_exif6.jpg")
+]
 
 
-@pytest.fixture(scope="module")
-def expected() -> list[endcap.ImageDetections]:
-    return detect_in_python(PICTURES)
-
-
-@pytest.fixture(params=["grpc", "http"])
-def protocol(request: pytest.FixtureRequest, compiled_server: RunningServer) -> Protocol:
-    compiled_server.load("detect")
-    return make_protocols(compiled_server)[request.param]
-
-
-def arrays(result: Any) -> dict[str, np.ndarray]:
-    return {name: result.as_numpy(name) for name in OUTPUTS}
-
-
-@pytest.mark.parametrize("protocol", ["grpc"], indirect=True)
-def test_a_stream_goes_on_after_a_bad_picture(protocol, expected):
+def test_a_stream_goes_on_after_a_bad_picture(compiled_server: RunningServer) -> None:
     """`detect` has no state: the flags of a sequence do not change its responses."""
+    compiled_server.load("detect")
     responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
     files = [PICTURES[0], b"no picture", *PICTURES[1:]]
-    with protocol.connect() as client:
+    with grpc_client.InferenceServerClient(compiled_server.grpc) as client:
         client.start_stream(callback=lambda result, error: responses.put((result, error)))
         for index, file in enumerate(files):
             client.async_stream_infer(
                 "detect",
-                [protocol.encoded(file)],
+                make_inputs(grpc_client, {"encoded": strings([file])}),
                 request_id=str(index),
                 sequence_id=7,
                 sequence_start=index == 0,
@@ -71,47 +53,87 @@ def test_a_stream_goes_on_after_a_bad_picture(protocol, expected):
         client.stop_stream()
     (error,) = [error for _, error in results if error is not None]
     assert "corrupt_image" in error.message()
-    good = {int(r.get_response().id): arrays(r) for r, error in results if error is None}
-    for index, row in ((0, 0), (2, 1), (3, 2)):
-        assert_detections(good[index], expected[row : row + 1])
+    good = {r.get_response().id: r for r, error in results if error is None}
+    names = [f"detection_{each}" for each in ("boxes", "scores", "classes", "indices")]
+    for index, expected in zip("023", detect_in_python(PICTURES), strict=True):
+        count = int(good[index].as_numpy("num_detections").item())
+        assert count == len(expected) > 0
+        rows = [good[index].as_numpy(name)[0, :count] for name in names]
+        assert_close(endcap.ImageDetections(*rows), expected)
 
 
-# --- shared memory --------------------------------------------------------------------------------
+# --- NVIDIA's image clients -----------------------------------------------------------------------
 
-
-@contextlib.contextmanager
-def region(client: Any, byte_size: int) -> Iterator[tuple[str, Any]]:
-    """The name and the handle of a region that is registered with the server."""
-    name = f"plain-{uuid.uuid4().hex}"
-    handle = shared_memory.create_shared_memory_region(name, f"/{name}", byte_size)
-    client.register_system_shared_memory(name, f"/{name}", byte_size)
-    try:
-        yield name, handle
-    finally:
-        until_taken(lambda: client.unregister_system_shared_memory(name), InferenceServerException)
-        shared_memory.destroy_shared_memory_region(handle)
-
-
-def serialized(files: list[bytes]) -> np.ndarray:
-    """Each file behind its length, as BYTES lie in shared memory."""
-    tensor = serialize_byte_tensor(np.array([[file] for file in files], np.object_))
-    assert tensor is not None
-    return tensor
-
-
-@pytest.mark.parametrize(
-    ("cut", "said"),
-    [
-        (0, "Invalid offset"),
-        (3, "incomplete string length indicator for inference input 'encoded'"),
-        (100, "input 'encoded' has an element of"),
-    ],
+LABELS = ["red", "green", "blue", "yellow", "gray"]
+WEIGHTS = np.array([[2, -1, -1], [-1, 2, -1], [-1, -1, 2], [1, 1, -2], [0, 0, 0]]) / 100
+CLASS_COUNT = 3
+PIXELS = {"preset": "torchvision", "fit": "stretch", "size": 224, "scale": 1, "mean": 0, "std": 1}
+# Softmax of linear functions of an image's mean colour, 0 to 255.
+CLASSIFIER = network(
+    "(float[n,3,224,224] images) => (float[n,5] shares)",
+    "mean = ReduceMean<axes=[2, 3], keepdims=0>(images)"
+    "logits = Gemm<transB=1>(mean, weights) shares = Softmax(logits)",
+    weights=WEIGHTS.astype(np.float32),
 )
-def test_a_file_that_is_cut_off_is_one_error(protocol, cut, said):
-    files = serialized(PICTURES[:1]).item()
-    with protocol.connect() as client, region(client, len(files)) as (name, handle):
-        shared_memory.set_shared_memory_region(handle, [np.frombuffer(files, np.uint8)])
-        tensor = protocol.module.InferInput("encoded", [1, 1], "BYTES")
-        tensor.set_shared_memory(name, cut)
-        with pytest.raises(InferenceServerException, match=said):
-            client.infer("detect", [tensor])
+
+
+@pytest.fixture(scope="module")
+def image_server(compiled_server: RunningServer) -> RunningServer:
+    repository = compiled_server.repository
+    images = tensor("images", "TYPE_FP32", [3, 224, 224], more="format: FORMAT_NCHW")
+    shares = tensor("shares", "TYPE_FP32", [5], more='label_filename: "labels.txt"')
+    tensors = {"inputs": [images], "outputs": [shares]}
+    files = {"labels.txt": "\n".join(LABELS)}
+    write_network(repository, "pixels", CLASSIFIER, max_batch_size=16, files=files, **tensors)
+    write_preprocess(repository, "to_pixels", max_batch_size=16, parameters=PIXELS)
+    write_ensemble(
+        repository,
+        "classify_image",
+        max_batch_size=16,
+        inputs=[tensor("encoded", "TYPE_STRING", [1])],
+        outputs=[tensor("shares", "TYPE_FP32", [5])],
+        steps=[
+            ("to_pixels", {"encoded": "encoded"}, {"images": "images"}),
+            ("pixels", {"images": "images"}, {"shares": "shares"}),
+        ],
+    )
+    compiled_server.load("to_pixels", "pixels", "classify_image")
+    return compiled_server
+
+
+def scaled(file: bytes) -> np.ndarray:
+    """A picture as image_client.py sends it with --scaling NONE."""
+    picture = Image.open(io.BytesIO(file)).convert("RGB").resize((224, 224), Image.BILINEAR)
+    return np.asarray(picture).astype(np.float32).transpose(2, 0, 1)
+
+
+BATCH = np.stack([scaled(file) for file in PICTURES])
+
+
+def assert_ranked(texts: np.ndarray) -> None:
+    """Texts SHARE:ID:LABEL of the best classes; shares agree up to the last of their digits."""
+    session = onnxruntime.InferenceSession(CLASSIFIER.SerializeToString())
+    (shares,) = session.run(None, {"images": BATCH})
+    best = np.argsort(-shares, axis=1, kind="stable")[:, :CLASS_COUNT]
+    assert len({*best[:, 0].tolist()}) > 1  # not all pictures are of one class
+    given = [[text.decode().split(":") for text in row] for row in texts.tolist()]
+    assert [[each[1:] for each in row] for row in given] == [
+        [[str(i), LABELS[i]] for i in row] for row in best.tolist()
+    ]
+    found = np.array([[float(each[0]) for each in row] for row in given])
+    expected = np.take_along_axis(shares, best, axis=1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=SHARE_TEXT)
+
+
+@pytest.mark.parametrize("model", ["pixels", "classify_image"])
+@pytest.mark.parametrize("module", [grpc_client, http_client])
+def test_the_best_classes_of_a_batch_as_texts(
+    image_server: RunningServer, model: str, module: ModuleType
+) -> None:
+    """The ensemble's preprocessing gives the tensors that the client makes with Pillow."""
+    given = {"images": BATCH} if model == "pixels" else {"encoded": strings(PICTURES)}
+    wanted = module.InferRequestedOutput("shares", class_count=CLASS_COUNT)
+    url = image_server.grpc if module is grpc_client else image_server.http
+    with module.InferenceServerClient(url) as client:
+        response = client.infer(model, make_inputs(module, given), outputs=[wanted])
+        assert_ranked(response.as_numpy("shares"))

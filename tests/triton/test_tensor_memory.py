@@ -97,3 +97,21 @@ def test_what_the_server_refuses_keeps_its_class(client, region):
         infer_boxes(client, region, output_bytes=BOX_BYTES - 4)
     assert error.value.status() == "StatusCode.INTERNAL"
     assert error.value.message().startswith("internal: shared memory size")
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (0, "Invalid offset"),
+        (3, "incomplete string length indicator for inference input 'encoded'"),
+        (20, "input 'encoded' has an element of"),
+    ],
+)
+def test_a_file_that_is_cut_off_is_one_error(compiled_server, client, region, cut, said):
+    compiled_server.load("detect")
+    tensor = grpc_client.InferInput("encoded", [1, 1], "BYTES")
+    tensor.set_shared_memory(region.name, cut)
+    content = np.frombuffer((100).to_bytes(4, "little") + bytes(100), np.uint8)  # behind its length
+    shm.set_shared_memory_region(region.handle, [content])
+    with pytest.raises(InferenceServerException, match=said):
+        client.infer("detect", [tensor])

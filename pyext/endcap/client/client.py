@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 
 from endcap.client.concurrency import Tasks, Threads, iterate, run
-from endcap.client.detection import Detector
-from endcap.client.images import Image
-from endcap.client.requests import SequenceStep, Video
+from endcap.client.detection import Image
 from endcap.client.results import ImageResult, Results
+from endcap.client.streams import StreamDetector, Video
+from endcap.client.tensors import SequenceStep
 
 
-class DetectionClient(Detector):
+class DetectionClient(StreamDetector):
     """A client of an ensemble that takes encoded images and returns detections or classes.
 
     For an ensemble of `endcap init --head none`, results have the network's outputs as `tensors`.
@@ -171,7 +171,7 @@ class DetectionClient(Detector):
         return iterate(self._video(video, options=options))
 
 
-class AsyncDetectionClient(Detector):
+class AsyncDetectionClient(StreamDetector):
     """`DetectionClient` for asyncio, with the same arguments and results.
 
     It connects when its `async with` block begins, and any number of tasks of that event loop may
@@ -179,11 +179,11 @@ class AsyncDetectionClient(Detector):
     """
 
     _make_runtime = Tasks
-    detect = Detector._detect
-    detect_one = Detector._detect_one
-    detect_stream = Detector._detect_stream
-    track = Detector._track
-    video = Detector._video
+    detect = StreamDetector._detect
+    detect_one = StreamDetector._detect_one
+    detect_stream = StreamDetector._detect_stream
+    track = StreamDetector._track
+    video = StreamDetector._video
 
     async def __aenter__(self) -> AsyncDetectionClient:
         await self._connect()

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import inspect
+import io
 import itertools
 import os
 import secrets
@@ -18,30 +20,39 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Mapping,
     Sequence,
 )
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
+from endcap._arrays import check_pixels, view_image
+from endcap._images import is_address, pillow_pixels
 from endcap.client.concurrency import Tasks, Threads, as_async, run
 from endcap.client.connection import Connection
-from endcap.client.errors import ClientError, RequestError, as_request_error, capture
-from endcap.client.images import Image, image_name, is_in_memory, refuse_single
-from endcap.client.options import ClientArguments
-from endcap.client.requests import RequestFormat, SequenceStep, Video, check_options
-from endcap.client.responses import ResponseReader
-from endcap.client.results import FramePosition, ImageResult, Results, Task
+from endcap.client.errors import ClientError, RequestError, as_request_error
+from endcap.client.options import ClientArguments, Color
+from endcap.client.results import ImageResult, Results, Task
 from endcap.client.served_model import fetch_served_model
 from endcap.client.shared_memory import Pool
+from endcap.client.tensors import ModelTensors, Outcome, SequenceStep
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
+from endcap.yuv import YuvImage
 
+# An encoded file: bytes-like, a 1-D uint8 array, or a path. Pixels: [H,W,3] or [H,W] uint8, or a
+# Pillow image. Pixels in YUV: those of nv12() and planar_yuv().
+Image: TypeAlias = (
+    "bytes | bytearray | memoryview | NDArray[np.uint8] | PIL.Image.Image | YuvImage | str | "
+    "os.PathLike[str]"
+)
 Images = Iterable[Image] | AsyncIterable[Image]
-Outcome = dict[str, Any] | RequestError  # fields of an ImageResult, or why there are none
-ReadImage = tuple[str, bytes | RequestError, bool]  # name, file, whether it is the last one sent
 C = TypeVar("C", bound="Detector")
 P = ParamSpec("P")
 
-_TRACK_IDS = "track_ids"
 # Statuses of the server or the deadline, not of an image: a request per image would change nothing.
 _SHARED_STATUSES = frozenset({"unavailable", "timeout", "cancelled"})
 
@@ -68,16 +79,6 @@ class Detector:
 
     @_accept_arguments(ClientArguments)
     def __init__(self, arguments: ClientArguments) -> None:
-        self._initialize(arguments)
-
-    @classmethod
-    def from_arguments(cls: type[C], arguments: ClientArguments) -> C:
-        """Return a client with these arguments; raise what the constructor does."""
-        client = cls.__new__(cls)
-        client._initialize(arguments)
-        return client
-
-    def _initialize(self, arguments: ClientArguments) -> None:
         self._arguments = arguments
         self.address, self.options = arguments.address, arguments.connection
         self.model, self.concurrency = arguments.model, arguments.concurrency
@@ -90,6 +91,12 @@ class Detector:
         self._request_numbers = itertools.count(1)
         if not self._runtime.is_async:
             run(self._connect())
+
+    @classmethod
+    def from_arguments(cls: type[C], arguments: ClientArguments) -> C:
+        """Return a client with these arguments; raise what the constructor does."""
+        names = [each.name for each in fields(arguments) if each.init]
+        return cls(**{name: getattr(arguments, name) for name in names})
 
     def __repr__(self) -> str:
         state = ", closed" if self._is_closed else "" if self._is_connected else ", not connected"
@@ -117,7 +124,6 @@ class Detector:
         if self._is_connected:
             raise ClientError("the client is connected already; make one for each `async with`")
         arguments, runtime = self._arguments, self._runtime
-        self._owner = os.getpid()
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(runtime.close)
             self._connection = Connection(self.address, self.options, runtime)
@@ -132,32 +138,33 @@ class Detector:
                 )
             self._served_model = model
             self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
-            self._response_reader = ResponseReader(
-                model, self._labels, arguments.classify, extras=arguments.extras
-            )
-            self._request_format = RequestFormat(
-                model, self._response_reader.outputs, self._connection.module
+            self._tensors = ModelTensors(
+                model,
+                self._connection.module,
+                self._labels,
+                arguments.classify,
+                extras=arguments.extras,
             )
             if arguments.shared_memory != "none":
-                needed = self._request_format.count_region_bytes(arguments.batch)
+                needed = self._tensors.count_region_bytes(arguments.batch)
                 self._pool = Pool(
                     self._connection,
                     regions=arguments.regions or arguments.concurrency,
                     region_bytes=arguments.region_bytes or needed,
                     kind=arguments.shared_memory,
                 )
-                stack.push_async_callback(runtime.call, self._pool.end)
-                await runtime.call(self._pool.open)
+                stack.push_async_callback(self._pool.end)
+                await self._pool.open()
             self._resources = stack.pop_all()
         self._is_connected = True
 
     async def _end(self, *, at_once: bool = False) -> None:
         """Close the client; at_once: cancel the requests in flight."""
-        if at_once and self._owner == os.getpid():
-            await self._connection.close()
         self._check_connected()
-        if self._is_closed or self._owner != os.getpid():
+        if self._is_closed or not self._connection.is_own:
             return
+        if at_once:
+            await self._connection.close()
         self._is_closed = True
         permits = 0
         try:
@@ -182,7 +189,7 @@ class Detector:
         refuse_single(images)
         report = on_result or (lambda _: None)
         if isinstance(images, Collection) and len(images) <= self._arguments.batch:
-            results = await self._run_one(list(images)) if len(images) else []  # no threads
+            results = await self._run_one([*images]) if len(images) else []  # no threads
             for result in results:
                 report(result)
             return Results(results)
@@ -277,47 +284,47 @@ class Detector:
     ) -> list[ImageResult]:
         """Return the results of a batch; start: the position of its first image."""
         files: list[bytes | RequestError]
-        read = self._arguments.image_reader.read
-        names = [image_name(image, start + n) for n, image in enumerate(images)]
         if self._is_closed:
             message = "the client was closed before this image was sent; make another one"
             files = [RequestError("cancelled", message)] * len(images)
-        elif all(map(is_in_memory, images)):
-            files = [capture(read, image) for image in images]
         else:
-            files = await self._runtime.call(lambda: [capture(read, image) for image in images])
-        named_files = [*zip(names, files, strict=True)]
-        sent = [(name, file) for name, file in named_files if not isinstance(file, RequestError)]
-        results = iter(await self._request(sent, step) if sent else ())
-        return [
-            self._response_reader.make_result(name, file)
-            if isinstance(file, RequestError)
-            else next(results)
-            for name, file in named_files
-        ]
+            files = [await self._read(image) for image in images]
+        sent = [file for file in files if not isinstance(file, RequestError)]
+        responses = iter(await self._send_batch(sent, step) if sent else ())
+        results = []
+        for n, (image, file) in enumerate(zip(images, files, strict=True), start):
+            outcome, details = (file, {}) if isinstance(file, RequestError) else next(responses)
+            results.append(self._tensors.make_result(image_name(image, n), outcome, **details))
+        return results
 
-    async def _request(
-        self, files: Sequence[tuple[str, bytes]], step: SequenceStep | None, spent_s: float = 0.0
-    ) -> list[ImageResult]:
-        """Return the results of a batch's files, which have names.
+    async def _read(self, image: Image) -> bytes | RequestError:
+        """Return an image's encoded bytes, or why there are none."""
+        arguments = self._arguments
+        try:
+            if is_in_memory(image):  # no thread
+                return read_image(image)
+            return await self._runtime.call(
+                read_image, image, arguments.color, arguments.jpeg_quality
+            )
+        except RequestError as error:
+            return error.with_traceback(None)  # it refers to the image
+
+    async def _send_batch(
+        self, files: Sequence[bytes], step: SequenceStep | None, spent_s: float = 0.0
+    ) -> list[tuple[Outcome, dict[str, Any]]]:
+        """Return for each file what `_send` returns for all.
 
         After an error that one of them may have caused, each is sent again in its own request.
         """
-        outcomes, details = await self._send([file for _, file in files], step, spent_s)
+        outcomes, details = await self._send(files, step, spent_s)
         if isinstance(outcomes, RequestError):
             if len(files) > 1 and outcomes.status_name not in _SHARED_STATUSES:
                 spent_s = details["latency_ms"] / 1e3
                 return [
-                    result
-                    for file in files
-                    for result in await self._request([file], step, spent_s)
+                    each for file in files for each in await self._send_batch([file], step, spent_s)
                 ]
             outcomes = [outcomes] * len(files)
-        result = self._response_reader.make_result
-        return [
-            result(name, outcome, **details)
-            for (name, _), outcome in zip(files, outcomes, strict=True)
-        ]
+        return [(outcome, details) for outcome in outcomes]
 
     async def _send(
         self, files: Sequence[bytes], step: SequenceStep | None, spent_s: float = 0.0
@@ -327,26 +334,24 @@ class Detector:
         Also return fields of the results: the request's id, and the time that it took.
         """
         request_id, begin = self._next_request_id(), time.perf_counter()
-        requests, pool, connection = self._request_format, self._pool, self._connection
-        read = self._response_reader.read
+        tensors, pool = self._tensors, self._pool
 
         async def attempt(left_s: float) -> list[Outcome]:
             if pool is None:
-                arguments = requests.make_arguments(files, request_id, step=step)
-                result = await connection.infer(arguments, left_s)
-                return [capture(read, tensors) for tensors in requests.read(result, len(files))]
+                arguments = tensors.make_arguments(files, request_id, step=step)
+                result = await self._connection.infer(arguments, left_s)
+                return [tensors.read(each) for each in tensors.split(result, len(files))]
             end = time.monotonic() + left_s
             async with pool.lend(left_s) as lease:  # another one for each attempt
-                arguments = requests.make_arguments(files, request_id, step=step, lease=lease)
+                arguments = tensors.make_arguments(files, request_id, step=step, lease=lease)
                 result = await pool.send(lease, arguments, max(end - time.monotonic(), 1e-3))
                 # No result holds a view of shared memory, which ends with the lease.
-                parts = requests.read(result, len(files), lease)
-                return [capture(read, tensors) for tensors in parts]
+                return [tensors.read(each) for each in tensors.split(result, len(files), lease)]
 
         outcomes: Sequence[Outcome] | RequestError
         try:
             left_s = max(self.options.timeout_s - spent_s, 1e-3)
-            outcomes = await connection.repeat(attempt, left_s, is_repeatable=step is None)
+            outcomes = await self._connection.repeat(attempt, left_s, is_repeatable=step is None)
         except EndcapError as error:
             outcomes = as_request_error(error)
         latency_ms = (time.perf_counter() - begin) * 1e3
@@ -354,145 +359,6 @@ class Detector:
 
     def _next_request_id(self) -> str:
         return f"{self._request_id_prefix}-{next(self._request_numbers)}"
-
-    # --- streams ----------------------------------------------------------------------------------
-
-    def _detect_stream(
-        self, images: Images, *, sequence: int | str | None = None
-    ) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of images in their order; see `DetectionClient.detect_stream`."""
-        self._check_streams(images, sequence)
-        if sequence is None and not self._served_model.decoupled:
-            return self._stream_in_order(images)
-        return self._stream_one_by_one(images, sequence)
-
-    def _track(self, frames: Images, *, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of a camera's frames in their order; see `DetectionClient.track`."""
-        self._check_streams(frames, sequence)
-        if _TRACK_IDS not in self._served_model.outputs:
-            raise UnsupportedError(
-                f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
-                "as detect_track of the shipped repository"
-            )
-        return self._stream_one_by_one(frames, sequence, restarts=True)
-
-    def _video(
-        self, video: Video, *, options: Mapping[str, object] | None = None
-    ) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of a video's frames in their order; see `DetectionClient.video`."""
-        self._check_streams()
-        if not self._served_model.reads_videos:
-            raise UnsupportedError(
-                f"model '{self.model}' does not read videos; name one that does, such as video of "
-                "the shipped repository"
-            )
-        check_options(options)
-        return self._stream_video(video, options)
-
-    async def _stream_in_order(self, images: Images) -> AsyncGenerator[ImageResult, None]:
-        ahead, early = self._runtime.make_semaphore(self.concurrency), dict[int, ImageResult]()
-        position = 0
-        async with contextlib.aclosing(self._run_all(images, ahead)) as finished:
-            async for start, (result,) in finished:
-                early[start] = result
-                while position in early:
-                    yield early.pop(position)
-                    position += 1
-                    ahead.release()
-
-    async def _stream_one_by_one(
-        self, images: Images, sequence: int | str | None, *, restarts: bool = False
-    ) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of images, which are sent one after the other.
-
-        restarts: Whether the sequence begins again with the image after one whose request failed.
-        """
-        read_images, is_started = self._read_images(images), False
-        source = read_images if sequence is None else _mark_last(read_images)
-        async with contextlib.aclosing(source):
-            async for name, file, is_last in source:
-                if isinstance(file, RequestError):
-                    yield self._response_reader.make_result(name, file)
-                    continue
-                step = None if sequence is None else SequenceStep(sequence, not is_started, is_last)
-                is_started = True
-                if self._served_model.decoupled:
-                    request_id = self._next_request_id()
-                    arguments = self._request_format.make_arguments([file], request_id, step=step)
-                    async with contextlib.aclosing(
-                        self._stream_responses(name, arguments)
-                    ) as responses:
-                        async for response in responses:
-                            yield response
-                    continue
-                await self._runtime.acquire(self._permits)
-                try:
-                    outcomes, details = await self._send([file], step)
-                finally:
-                    self._permits.release()
-                if isinstance(outcomes, RequestError):
-                    is_started = not restarts
-                    outcomes = [outcomes]
-                yield self._response_reader.make_result(name, outcomes[0], **details)
-
-    async def _read_images(self, images: Images) -> AsyncGenerator[ReadImage, None]:
-        read, position = self._arguments.image_reader.read, 0
-        async with contextlib.aclosing(as_async(images)) as source:
-            async for image in source:
-                name, position = image_name(image, position), position + 1
-                if is_in_memory(image):
-                    file = capture(read, image)
-                else:
-                    file = await self._runtime.call(capture, read, image)
-                del image
-                yield name, file, False
-
-    async def _stream_video(
-        self, video: Video, options: Mapping[str, object] | None
-    ) -> AsyncGenerator[ImageResult, None]:
-        requests, request_id = self._request_format, self._next_request_id()
-        name = os.fspath(video) if isinstance(video, (str, os.PathLike)) else "video"
-        try:
-            arguments = await self._runtime.call(
-                requests.make_video_arguments, video, options, request_id
-            )
-        except RequestError as error:
-            yield self._response_reader.make_result(name, error)
-            return
-        async with contextlib.aclosing(self._stream_responses(name, arguments)) as results:
-            async for result in results:
-                if result.frame is not None or not result.ok:
-                    yield result
-
-    async def _stream_responses(
-        self, name: str, arguments: dict[str, Any]
-    ) -> AsyncGenerator[ImageResult, None]:
-        """Yield the results of one request to a decoupled model, the last one `final`."""
-        reader, begin = self._response_reader, time.perf_counter()
-
-        def make_result(
-            outcome: Outcome, frame: FramePosition | None = None, *, final: bool
-        ) -> ImageResult:
-            details = {"request_id": arguments["request_id"], "frame": frame, "final": final}
-            latency_ms = (time.perf_counter() - begin) * 1e3
-            return reader.make_result(name, outcome, latency_ms=latency_ms, **details)
-
-        try:
-            async with contextlib.aclosing(self._connection.stream(arguments)) as responses:
-                async for response, is_last in responses:
-                    frame = None
-                    try:
-                        (tensors,) = self._request_format.read(response, 1)
-                        frame = reader.read_frame(tensors)
-                        outcome: Outcome = reader.read_part(tensors)
-                    except RequestError as error:
-                        outcome = error
-                        if frame is None and not is_last:  # after a video's frame others follow
-                            yield make_result(outcome, final=True)
-                            return
-                    yield make_result(outcome, frame, final=is_last)
-        except EndcapError as error:
-            yield make_result(as_request_error(error), final=True)
 
     # --- checks -----------------------------------------------------------------------------------
 
@@ -505,11 +371,7 @@ class Detector:
         self._check_connected()
         if self._is_closed:
             raise ClientError("this client is closed; make another one")
-        if self._owner != os.getpid():
-            raise ClientError(
-                f"this client was made by process {self._owner}, before a fork, which its "
-                "connection does not survive; make a client in each process"
-            )
+        self._connection.check_usable()
 
     def _check_one_response(self) -> None:
         """Raise UnsupportedError for a model that may send several responses to a request."""
@@ -518,24 +380,6 @@ class Detector:
             raise UnsupportedError(
                 f"model '{self.model}' is decoupled, it may send several responses to an image; "
                 "call detect_stream()"
-            )
-
-    def _check_streams(self, images: Images = (), sequence: int | str | None = None) -> None:
-        """Raise an error if these images cannot be streamed, before the first one is read."""
-        refuse_single(images)
-        if sequence is not None:
-            SequenceStep(sequence)
-        self._check_usable()
-        if self.address.protocol != "grpc":
-            raise UnsupportedError("Triton has streams over gRPC only; give its gRPC address")
-        if self._arguments.shared_memory != "none":
-            raise UnsupportedError(
-                "a stream cannot use shared memory; leave shared_memory out, or call detect()"
-            )
-        if self._arguments.batch > 1:
-            raise UnsupportedError(
-                f"a stream sends each image by itself, and batch is {self._arguments.batch}; leave "
-                "batch out, or call detect()"
             )
 
 
@@ -549,21 +393,95 @@ async def _take_images(source: AsyncIterator[Image], count: int) -> list[Image]:
     return images
 
 
-async def _mark_last(images: AsyncGenerator[ReadImage, None]) -> AsyncGenerator[ReadImage, None]:
-    """Yield images, of which the last file is marked as the last one.
+# --- images ---------------------------------------------------------------------------------------
 
-    A file is therefore held until the next one is read, with the errors of reading between them.
+
+def read_image(image: Image, color: Color = "rgb", jpeg_quality: int = 95) -> bytes:
+    """Return the encoded bytes of an image: files unmodified, pixels as JPEG, YUV as lossless Y4M.
+
+    Args:
+        image: The image.
+        color: The order of the channels of pixels.
+        jpeg_quality: 1 to 100.
+
+    Raises:
+        RequestError: With the status "unreadable" for a file that cannot be read, and
+            "invalid_argument" for an object that is not an image.
     """
-    held: list[ReadImage] = []  # a file, and the errors after it
-    async with contextlib.aclosing(images):
-        async for image in images:
-            if not isinstance(image[1], RequestError):
-                for held_image in held:
-                    yield held_image
-                held = [image]
-            elif held:
-                held.append(image)
-            else:
-                yield image
-    for name, file, _ in held:
-        yield name, file, True
+    if isinstance(image, (str, os.PathLike)):
+        if is_address(image):
+            raise RequestError(
+                "unreadable", "an image is an address: download it, and give the bytes"
+            )
+        return read_file(image)
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return bytes(image)
+    try:
+        if isinstance(image, YuvImage):
+            return image.to_y4m()
+        if isinstance(image, PIL.Image.Image):
+            array, color = pillow_pixels(image, "rgb"), "rgb"
+        else:
+            array = view_image(image)
+        check_pixels(array.shape, array.dtype)
+    except InvalidArgumentError as error:
+        raise RequestError("invalid_argument", str(error)) from error
+    if array.size == 0 or array.ndim > 3:
+        raise RequestError(
+            "invalid_argument",
+            f"an image is {array.dtype} {list(array.shape)}: give the pixels of one image, "
+            "[H,W,3] or [H,W]",
+        )
+    if array.ndim == 1:
+        return array.tobytes()
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    if array.ndim == 3 and color == "bgr":
+        array = array[..., ::-1]
+    file = io.BytesIO()
+    try:  # 4:4:4: half the colours' resolution would move edges that a detector looks at
+        picture = PIL.Image.fromarray(np.ascontiguousarray(array))
+        picture.save(file, "JPEG", quality=jpeg_quality, subsampling=0)
+    except (OSError, ValueError) as error:
+        height, width = array.shape[:2]
+        raise RequestError(
+            "invalid_argument",
+            f"{width} x {height} pixels cannot be written as JPEG, whose sides end at 65535; "
+            "send a smaller image",
+        ) from error
+    return file.getvalue()
+
+
+def read_file(file: str | os.PathLike[str]) -> bytes:
+    """Return the content of a file; raise RequestError "unreadable" if that fails."""
+    path = Path(file)
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            reason = "it is a pipe or a device, which may never end"
+            raise OSError(errno.EINVAL, reason, str(path))
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RequestError("unreadable", f"cannot be read: {reason}") from error
+
+
+def is_in_memory(image: Image) -> bool:
+    """Whether an image is encoded and in memory, so that reading it takes no time."""
+    encoded = isinstance(image, np.ndarray) and image.ndim == 1
+    return encoded or isinstance(image, (bytes, bytearray, memoryview))
+
+
+def image_name(image: Image, position: int) -> str:
+    """Return an image's name in its result: its path, else "image N"."""
+    return os.fspath(image) if isinstance(image, (str, os.PathLike)) else f"image {position}"
+
+
+def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
+    """Raise InvalidArgumentError for a single image instead of several."""
+    types = (str, os.PathLike, bytes, bytearray, memoryview, PIL.Image.Image, YuvImage)
+    holds_objects = isinstance(images, np.ndarray) and images.dtype == object
+    is_array = hasattr(images, "__dlpack__") and not holds_objects
+    if isinstance(images, types) or (is_array and getattr(images, "ndim", 4) < 4):
+        raise InvalidArgumentError(
+            "images is a single image; give a list of images, or take detect_one()"
+        )

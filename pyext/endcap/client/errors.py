@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import errno
+import http.client
+import importlib
 import re
 import struct
+import sys
 import zlib
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from endcap.errors import EndcapError, Status
-
-A = TypeVar("A")
-T = TypeVar("T")
+from endcap.errors import EndcapError, InvalidArgumentError, Status
 
 
 class ClientError(EndcapError, ConnectionError):
@@ -55,14 +54,6 @@ def as_request_error(error: EndcapError) -> RequestError:
         error = RequestError(error.status.label, str(error))
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
-
-
-def capture(function: Callable[[A], T], argument: A) -> T | RequestError:
-    """Return what a function returns or its RequestError, without references to the argument."""
-    try:
-        return function(argument)
-    except RequestError as error:
-        return error.with_traceback(None)
 
 
 _MAX_TEXT = 200
@@ -124,6 +115,8 @@ _TOO_LATE = re.compile(r"the request's timeout (?:is \d+ ms|ended in the queue)$
 # their gRPC status is UNAVAILABLE.
 _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
 _TRANSIENT_ERRNOS = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+# geventhttpclient's messages for the end of a connection, among those for other protocols.
+_BROKEN = re.compile("closed|EOF|Incomplete")
 # The beginnings of tritonclient's messages for a body that is empty or not Triton's JSON.
 _UNREADABLE_ERROR = ("an exception occurred in the client", "client received an empty response")
 
@@ -157,6 +150,47 @@ def from_http(error: Any) -> RequestError:
     if status == 403 and _RESTRICTED.match(message):
         name = "unsupported"
     return from_message(message, name, transient=status == 503)
+
+
+def convert_error(error: Any) -> Exception:
+    """Return the error to raise for one of tritonclient, or of a library that it uses.
+
+    It is a RequestError; a TimeoutError; or, if tritonclient rejects an argument,
+    InvalidArgumentError. Other errors are returned unmodified.
+    """
+    if isinstance(error, (TimeoutError, RequestError)):
+        return error
+    if isinstance(error, importlib.import_module("tritonclient.utils").InferenceServerException):
+        status = str(error.status() or "").removeprefix("StatusCode.")
+        if not status:
+            return InvalidArgumentError(str(error))
+        if status.isdecimal():
+            return from_http(error)
+        if status == "DEADLINE_EXCEEDED":
+            return TimeoutError()
+        return from_grpc(status, str(error.message() or status))
+    aiohttp: Any = sys.modules.get("aiohttp")
+    if aiohttp and isinstance(error, aiohttp.ClientConnectorError):
+        return from_os_error(error.os_error)
+    if aiohttp and isinstance(error, aiohttp.ClientError):
+        names = ("ServerDisconnectedError", "ClientPayloadError", "ClientOSError")
+        return _http_error(is_broken=isinstance(error, tuple(getattr(aiohttp, n) for n in names)))
+    if isinstance(error, http.client.HTTPException):  # geventhttpclient's
+        return _http_error(is_broken=_BROKEN.search(str(error)) is not None)
+    if isinstance(error, OSError):
+        return from_os_error(error)
+    return unreadable_error(error) if isinstance(error, UNREADABLE) else error
+
+
+def _http_error(*, is_broken: bool) -> RequestError:
+    if is_broken:
+        message = "the connection broke before the response"
+        return RequestError("unavailable", message, transient=True)
+    return RequestError(
+        "unavailable",
+        "the server is not a Triton server's http service; the usual ports are 8000 for HTTP "
+        "and 8001 for gRPC",
+    )
 
 
 def from_os_error(error: OSError) -> RequestError:

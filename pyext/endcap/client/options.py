@@ -10,10 +10,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from types import ModuleType
 from typing import Literal
 
-from endcap.client.images import Color, ImageReader
 from endcap.errors import InvalidArgumentError
 
 Protocol = Literal["grpc", "http"]
+Color = Literal["rgb", "bgr"]
 
 _SCHEMES: dict[str, tuple[Protocol, bool, int]] = {  # protocol, TLS, default port
     "grpc": ("grpc", False, 8001),
@@ -230,7 +230,6 @@ class ClientArguments:
     # Derived from them.
     address: Address = field(init=False, repr=False)
     connection: ConnectionOptions = field(init=False, repr=False)
-    image_reader: ImageReader = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "batch", "regions", "region_bytes"):
@@ -241,6 +240,10 @@ class ClientArguments:
             raise InvalidArgumentError(
                 f"shared_memory {self.shared_memory!r} is unknown; use none or system or cuda"
             )
+        if self.color not in ("rgb", "bgr"):
+            raise InvalidArgumentError(f"color {self.color!r} is unknown; use rgb or bgr")
+        if not 1 <= self.jpeg_quality <= 100:
+            raise InvalidArgumentError(f"jpeg_quality {self.jpeg_quality} is not from 1 to 100")
         prefix = self.request_id or ""
         if not prefix.isprintable() or len(prefix) > _MAX_REQUEST_ID:
             raise InvalidArgumentError(
@@ -252,4 +255,3 @@ class ClientArguments:
         secure = address.secure or options.tls is not None
         object.__setattr__(self, "connection", options)
         object.__setattr__(self, "address", replace(address, secure=secure))
-        object.__setattr__(self, "image_reader", ImageReader(self.color, self.jpeg_quality))

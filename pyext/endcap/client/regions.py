@@ -26,8 +26,8 @@ import numpy as np
 import endcap._core as _core
 from endcap._arrays import find_device, require_host
 from endcap._pip_commands import install_command
+from endcap.client.connection import import_client
 from endcap.client.errors import UNREADABLE, RequestError, unreadable_error
-from endcap.client.transport import import_client
 from endcap.cuda_array import CudaArray, Target
 from endcap.errors import (
     CudaError,

@@ -80,15 +80,13 @@ def find_image_input(inputs: Specs) -> str | None:
     return name if fits and spec.datatype in ("BYTES", "UINT8") else None
 
 
-def explain_no_images(inputs: Specs, outputs: Specs, *, decoupled: bool = False) -> str | None:
-    """Return why a client cannot send images to a model; None if it can."""
-    if find_image_input(inputs) is None:
-        texts = (
-            f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
-            for name, spec in inputs.items()
-        )
-        return f"its inputs are {', '.join(texts)}, and one of encoded images is expected"
-    return why_no_task(outputs) if find_task(outputs, decoupled=decoupled) is None else None
+def explain_inputs(inputs: Specs) -> str:
+    """Return why a client cannot send images to a model with these inputs."""
+    texts = (
+        f"{name} {spec.datatype} [{','.join(map(str, spec.shape))}]"
+        for name, spec in inputs.items()
+    )
+    return f"its inputs are {', '.join(texts)}, and one of encoded images is expected"
 
 
 async def fetch_served_model(
@@ -170,7 +168,7 @@ async def _describe(
     input_name = INPUT if reads_videos else find_image_input(needed)
     task = find_task(outputs, decoupled=decoupled, best_classes=best_classes)
     if input_name is None or task is None:
-        return str(explain_no_images(needed, outputs, decoupled=decoupled))
+        return explain_inputs(needed) if input_name is None else why_no_task(outputs)
     return ServedModel(
         model,
         task,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from endcap.client.concurrency import Tasks, Threads, run
 from endcap.client.connection import Connection, read_items
 from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions, parse_address
+from endcap.client.options import ConnectionOptions, check_timeout, parse_address
 from endcap.client.regions import (
     KINDS,
     Kind,
@@ -34,54 +34,8 @@ _POLL_S = 0.05
 _MIN_REQUEST_S = 0.1
 
 
-class _Registry:
-    """The regions that are registered with a server; requests block, until the deadline."""
-
-    def __init__(self, connection: Connection, kind: Kind, deadline: float) -> None:
-        self._connection, self._kind, self._deadline = connection, kind, deadline
-
-    def names(self) -> set[str]:
-        """Return the names of the regions that are registered."""
-        status = self._request(f"get_{self._kind}_shared_memory_status")
-        return {str(region.get("name")) for region in read_items(status, "regions")}
-
-    def register(self, region: Region) -> None:
-        """Register a region; raise UnsupportedError if the server refuses it."""
-        try:
-            self._request(f"register_{self._kind}_shared_memory", **region.registration)
-        except RequestError as error:
-            if error.status_name in _NO_SERVER:
-                raise
-            with contextlib.suppress(RequestError):
-                if region.name in self.names():
-                    return  # the response to an earlier attempt was lost
-            raise UnsupportedError(
-                f"the server does not accept a shared-memory region ({error}); start it with "
-                "`endcap serve --client-shared-memory` (others from Triton 2.69 on with "
-                "--allow-client-shm=true), and let it see this machine's /dev/shm (in containers: "
-                "--ipc=host) and open this user's files there; or do without shared memory"
-            ) from error
-
-    def unregister(self, names: Collection[str]) -> set[str]:
-        """Unregister regions; return those that the server keeps because a request uses them."""
-        for name in names:
-            try:
-                self._request(f"unregister_{self._kind}_shared_memory", name=name)
-            except RequestError as error:
-                if error.status_name in _NO_SERVER:
-                    raise
-        return self.names() & {*names} if names else set()
-
-    def _request(self, method: str, **arguments: Any) -> Any:
-        timeout_s = _seconds_until(self._deadline)
-        return run(self._connection.request(method, timeout_s=timeout_s, **arguments))
-
-
 class Pool:
-    """Regions of shared memory, lent to one user at a time, by threads or by tasks.
-
-    Changes of the regions block, with a separate connection; asyncio runs them in a thread.
-    """
+    """Regions of shared memory, lent to one user at a time, by threads or by tasks."""
 
     _process = 0  # of a pool whose constructor has failed
 
@@ -105,7 +59,7 @@ class Pool:
         self._region_bytes, self._device_id = region_bytes, device_id
         self._regions: list[Region] = []
         self._is_closed = False
-        self._lend_lock, self._change_lock = threading.Lock(), threading.Lock()
+        self._lend_lock, self._changes = threading.Lock(), self._runtime.make_semaphore(1)
         self._process = os.getpid()
         _open_pools.add(self)
 
@@ -121,45 +75,55 @@ class Pool:
         """The names of the regions that exist now."""
         return sorted(region.name for region in self._regions)
 
-    def open(self) -> None:
+    async def open(self) -> None:
         """Make and register the regions; remove those of dead processes."""
-        has_file = self._kind == "system"
+        has_file, deadline = self._kind == "system", self._make_deadline()
         remove_abandoned()
         if has_file:
             check_capacity(self._limit, self._region_bytes)
         try:
-            with self._change_regions(self._make_deadline()) as registry:
-                for _ in range(self._limit):
-                    self._make_region(registry)
-                names = registry.names()
-                registry.unregister([n for n in names if is_abandoned(n, has_file=has_file)])
+            for _ in range(self._limit):
+                await self._make_region(deadline)
+            names = await self._fetch_names(self._connection, deadline)
+            abandoned = [name for name in names if is_abandoned(name, has_file=has_file)]
+            await self._unregister(self._connection, abandoned, deadline)
         except BaseException:
-            self.remove_all()
+            await self._runtime.call(self.remove_all)
             raise
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Wait for the leases, as long as a request may take, and remove all regions."""
         if os.getpid() == self._process and not self._is_closed:
             deadline = self._make_deadline()
             self._is_closed = True
             while any(region.is_lent for region in self._regions) and time.monotonic() < deadline:
-                time.sleep(_POLL_S)
-            self.remove_all()
+                await self._runtime.sleep(_POLL_S)
+            is_free = await self._runtime.acquire(self._changes, _seconds_until(deadline))
+            await self._runtime.call(self.remove_all)
+            if is_free:
+                self._changes.release()  # waiting calls then see that it is closed
 
     def remove_all(self, seconds: float = _CLOSING_S) -> None:
-        """Remove the regions; unregister them first, as far as the server responds in time."""
+        """Remove the regions; unregister them first, as far as the server responds in time.
+
+        It blocks, with a separate connection: the event loop may have ended.
+        """
         if os.getpid() != self._process or not self._regions:
             return
         self._is_closed = True
         deadline = time.monotonic() + seconds
-        try:
-            with (
-                contextlib.suppress(EndcapError),
-                self._change_regions(deadline, retries=0) as registry,
-            ):
+
+        async def unregister() -> None:
+            options = replace(self._connection.options, retries=0)
+            async with Connection(self._connection.address, options) as connection:
                 names: Collection[str] = self.names
-                while (names := registry.unregister(names)) and time.monotonic() < deadline:
-                    time.sleep(_POLL_S)
+                while names and time.monotonic() < deadline:
+                    names = await self._unregister(connection, names, deadline)
+                    time.sleep(_POLL_S if names else 0)
+
+        try:
+            with contextlib.suppress(EndcapError):
+                run(unregister())
         finally:
             for region in self._regions:
                 region.remove()
@@ -178,7 +142,7 @@ class Pool:
         with contextlib.ExitStack() as stack:
             stack.callback(self._permits.release)
             while (lease := self._take_region()) is None:
-                await self._runtime.call(self._add_region, deadline)
+                await self._add_region(deadline)
             stack.callback(lease.end)
             yield lease
 
@@ -198,7 +162,7 @@ class Pool:
         except RequestError as error:
             if not error.region_lost:
                 raise
-        await self._runtime.call(self._register_again, deadline)
+        await self._register_again(deadline)
         with lease.sending():
             return await self._connection.infer(arguments, _seconds_until(deadline))
 
@@ -212,6 +176,8 @@ class Pool:
         timeout_s: float | None = None,
     ) -> Any:
         """Send a request that uses the lease's region; see `SharedMemoryPool.infer`."""
+        if timeout_s is not None:
+            check_timeout(timeout_s)
         arguments = {"model_name": model, "inputs": inputs, "outputs": outputs}
         send = functools.partial(self.send, lease, arguments)
         return await self._connection.repeat(send, timeout_s, is_repeatable=False)
@@ -240,17 +206,17 @@ class Pool:
                     return Lease(region, self._connection.module)
         return None
 
-    def _add_region(self, deadline: float) -> None:
+    async def _add_region(self, deadline: float) -> None:
         """Make a region, and remove the retired ones that the server no longer uses."""
         while True:
-            with self._change_regions(deadline) as registry:
+            async with self._change_regions(deadline):
                 retired = {region.name for region in self._regions if region.is_retired}
-                used = registry.unregister(retired)
+                used = await self._unregister(self._connection, retired, deadline)
                 for region in [r for r in self._regions if r.name in retired - used]:
                     region.remove()
                     self._regions.remove(region)
                 if len(used) < 2 * self._limit:
-                    self._make_region(registry)
+                    await self._make_region(deadline)
                     return
             if time.monotonic() > deadline:
                 raise RequestError(
@@ -258,43 +224,73 @@ class Pool:
                     "the server still works on requests that nobody waits for any more, and may "
                     "write to their regions; send less",
                 )
-            time.sleep(_POLL_S)
+            await self._runtime.sleep(_POLL_S)
 
-    def _make_region(self, registry: _Registry) -> None:
+    async def _make_region(self, deadline: float) -> None:
         """Make and register a region."""
         self._check()  # it may have been closed meanwhile
-        region = KINDS[self._kind](self._region_bytes, self._device_id)
+        region = await self._runtime.call(KINDS[self._kind], self._region_bytes, self._device_id)
         region.is_retired = True  # until it is registered
         self._regions.append(region)
-        registry.register(region)
+        await self._register(region, deadline)
         region.is_retired = False
 
-    def _register_again(self, deadline: float) -> None:
+    async def _register_again(self, deadline: float) -> None:
         """Register the regions that a restarted server does not have."""
-        with self._change_regions(deadline) as registry:
-            names = registry.names()
+        async with self._change_regions(deadline):
+            names = await self._fetch_names(self._connection, deadline)
             for region in self._regions:
                 if not region.is_retired and region.name not in names:
-                    registry.register(region)
+                    await self._register(region, deadline)
 
-    @contextlib.contextmanager
-    def _change_regions(
-        self, deadline: float, *, retries: int | None = None
-    ) -> Iterator[_Registry]:
+    @contextlib.asynccontextmanager
+    async def _change_regions(self, deadline: float) -> AsyncIterator[None]:
         """Keep others from changing the regions for the block."""
-        if not self._change_lock.acquire(timeout=_seconds_until(deadline)):
+        if not await self._runtime.acquire(self._changes, _seconds_until(deadline)):
             raise RequestError("timeout", "other changes of the regions did not end in time")
         try:
-            options = self._connection.options
-            if retries is not None:
-                options = replace(options, retries=retries)
-            connection = Connection(self._connection.address, options)
-            try:
-                yield _Registry(connection, self._kind, deadline)
-            finally:
-                run(connection.close())
+            yield
         finally:
-            self._change_lock.release()
+            self._changes.release()
+
+    # --- the server's regions ---------------------------------------------------------------------
+
+    async def _fetch_names(self, connection: Connection, deadline: float) -> set[str]:
+        """Return the names of the regions that are registered."""
+        method, timeout_s = f"get_{self._kind}_shared_memory_status", _seconds_until(deadline)
+        status = await connection.request(method, timeout_s=timeout_s)
+        return {str(region.get("name")) for region in read_items(status, "regions")}
+
+    async def _register(self, region: Region, deadline: float) -> None:
+        """Register a region; raise UnsupportedError if the server refuses it."""
+        method, timeout_s = f"register_{self._kind}_shared_memory", _seconds_until(deadline)
+        try:
+            await self._connection.request(method, timeout_s=timeout_s, **region.registration)
+        except RequestError as error:
+            if error.status_name in _NO_SERVER:
+                raise
+            with contextlib.suppress(RequestError):
+                if region.name in await self._fetch_names(self._connection, deadline):
+                    return  # the response to an earlier attempt was lost
+            raise UnsupportedError(
+                f"the server does not accept a shared-memory region ({error}); start it with "
+                "`endcap serve --client-shared-memory` (others from Triton 2.69 on with "
+                "--allow-client-shm=true), and let it see this machine's /dev/shm (in containers: "
+                "--ipc=host) and open this user's files there; or do without shared memory"
+            ) from error
+
+    async def _unregister(
+        self, connection: Connection, names: Collection[str], deadline: float
+    ) -> set[str]:
+        """Unregister regions; return those that the server keeps because a request uses them."""
+        method = f"unregister_{self._kind}_shared_memory"
+        for name in names:
+            try:
+                await connection.request(method, timeout_s=_seconds_until(deadline), name=name)
+            except RequestError as error:
+                if error.status_name in _NO_SERVER:
+                    raise
+        return await self._fetch_names(connection, deadline) & {*names} if names else set()
 
 
 _open_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
@@ -333,7 +329,7 @@ class _ServerPool(Pool):
             connection, region_bytes=region_bytes, regions=regions, kind=kind, device_id=device_id
         )
         if not runtime.is_async:
-            self.open()
+            run(self.open())
 
 
 class SharedMemoryPool(_ServerPool):
@@ -410,7 +406,7 @@ class SharedMemoryPool(_ServerPool):
         Meanwhile no region is lent, and requests of the leases continue. A server that does not
         respond delays it by a few seconds at most.
         """
-        self.end()
+        run(self.end())
         run(self._connection.close())
 
 
@@ -422,7 +418,7 @@ class AsyncSharedMemoryPool(_ServerPool):
     infer = Pool._infer
 
     async def __aenter__(self) -> AsyncSharedMemoryPool:
-        await self._runtime.call(self.open)
+        await self.open()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -430,5 +426,5 @@ class AsyncSharedMemoryPool(_ServerPool):
 
     async def close(self) -> None:
         """See `SharedMemoryPool.close`."""
-        await self._runtime.call(self.end)
+        await self.end()
         await self._connection.close()

@@ -1,18 +1,18 @@
-"""Connections to servers that disconnect, are slow or busy, or send invalid responses; forks."""
+"""Connections to servers that disconnect, are slow or busy, or send invalid responses."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
-import json
+import os
+import signal
 import socket
 import socketserver
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import pytest
 
 from endcap.client import ClientError
 from endcap.client.errors import RequestError
-from tests.triton.client_layouts import HTTP, LAYOUTS, OVER_GRPC, OVER_HTTP, Layout, each
+from tests.triton.client_layouts import HTTP, OVER_GRPC, OVER_HTTP, Layout, each
 
 Responder = Callable[[socket.socket, int], Any]
 
@@ -34,7 +34,6 @@ class RawServer(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.address = f"127.0.0.1:{self.server_address[1]}"
         self.respond = respond
-        self.connections = 0
         self.requests: list[http.client.HTTPMessage] = []  # the headers of each
 
 
@@ -42,7 +41,6 @@ class _Handler(socketserver.StreamRequestHandler):
     server: RawServer
 
     def handle(self) -> None:
-        self.server.connections += 1
         with contextlib.suppress(OSError):  # it is cut
             while self.rfile.readline():
                 headers = http.client.parse_headers(self.rfile)
@@ -194,11 +192,33 @@ def test_an_overloaded_server_gets_the_request_when_it_says(layout: Layout) -> N
         assert time.monotonic() - begin > 0.7
 
 
-@each(OVER_HTTP)
-def test_an_empty_body_has_its_length(layout: Layout) -> None:
-    with raw_server(whole(b"")) as server, layout.connect(server) as connection:
-        connection.request("unregister_system_shared_memory")
-        assert server.requests[0]["Content-Length"] == "0"
+@pytest.mark.parametrize("size", [1, 1 << 26], ids=["receiving", "sending"])
+def test_an_interrupted_request_closes_its_connection(size: int) -> None:
+    """The server reads and sends nothing, until the request is interrupted."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def interrupt_when_connected() -> None:
+        accepted.append(server.accept()[0])
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    accepted: list[socket.socket] = []
+    previous = signal.signal(signal.SIGUSR1, interrupt)
+    interrupting = threading.Thread(target=interrupt_when_connected)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = SimpleNamespace(address=f"127.0.0.1:{server.getsockname()[1]}")
+        with HTTP.connect(address) as connection:
+            interrupting.start()
+            with pytest.raises(KeyboardInterrupt):
+                connection.send("m", {"x": np.zeros(size, np.uint8)})
+            interrupting.join()
+            signal.signal(signal.SIGUSR1, previous)
+            with accepted[0] as wire:
+                wire.settimeout(5)
+                while wire.recv(1 << 20):
+                    pass  # it ends, since the other side is closed
 
 
 @each(OVER_GRPC)
@@ -218,52 +238,3 @@ def test_grpc_to_the_http_port_names_the_address_over_http(
         layout.client(server),
     ):
         pass
-
-
-# --- forks ----------------------------------------------------------------------------------------
-
-PROGRAM = """
-import asyncio, os, sys
-from endcap.client.concurrency import Tasks, run
-from endcap.client.connection import Connection
-from endcap.client.options import ConnectionOptions, parse_address
-
-def send_request(connection):
-    try:
-        said = connection.request("get_model_metadata", model_name="m")
-        said = asyncio.run(said) if sys.argv[1] == "async" else run(said)
-        return [each["name"] for each in said["outputs"]]
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-runtime = Tasks() if sys.argv[1] == "async" else None
-connection = Connection(parse_address(sys.argv[2]), ConnectionOptions(retries=0), runtime)
-send_request(connection)
-child = os.fork()
-if child:
-    os.waitpid(child, 0)
-print("parent" if child else "child", send_request(connection), flush=True)
-os._exit(0)
-"""
-
-
-@each(LAYOUTS)
-def test_a_child_does_not_speak_over_its_parents_connection(layout: Layout) -> None:
-    """Each would take the responses of the other. Only over HTTP the server responds to them."""
-
-    def respond(wire: socket.socket, number: int) -> None:
-        spec = {"name": f"response {number}", "datatype": "FP32", "shape": [1]}
-        wire.sendall(whole(json.dumps({"inputs": [], "outputs": [spec]}).encode()))
-
-    with raw_server(respond) as server:
-        command = [sys.executable, "-c", PROGRAM, layout.kind, layout.url(server)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        child, parent = done.stdout.splitlines()
-        assert child.startswith("child ClientError: this connection was made by process")
-        assert child.endswith("before a fork, which it does not survive; make one in each process")
-        if layout == HTTP:
-            assert parent == "parent ['response 2']"
-            assert (server.connections, len(server.requests)) == (1, 2)
-        assert parent.startswith("parent ")
-        assert "before a fork" not in parent

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 import endcap
+from endcap.client.detection import image_name, read_image, refuse_single
 from endcap.client.errors import RequestError
-from endcap.client.images import ImageReader, image_name, refuse_single
 from endcap.errors import InvalidArgumentError
 from tests.support import jpegs
 from tests.support.tolerances import JPEG_95_PIXELS
@@ -28,24 +28,24 @@ def test_encoded_files_are_sent_as_they_are(tmp_path: Path) -> None:
     given: list[Any] = [FILE, bytearray(FILE), memoryview(FILE), np.frombuffer(FILE, np.uint8)]
     strided = np.repeat(np.frombuffer(FILE, np.uint8), 2)[::2]
     for image in (*given, strided, path, str(path)):
-        sent = ImageReader().read(image)
+        sent = read_image(image)
         assert (type(sent), sent) == (bytes, FILE)
 
 
 def test_pixels_become_jpeg_without_subsampling() -> None:
-    sent = ImageReader().read(PHOTO)
+    sent = read_image(PHOTO)
     with Image.open(io.BytesIO(bytes(sent))) as picture:
         assert picture.format == "JPEG"
         assert JpegImagePlugin.get_sampling(picture) == 0  # 4:4:4
         decoded = np.asarray(picture.convert("RGB")).astype(int)
     assert np.abs(decoded - PHOTO).mean() < JPEG_95_PIXELS
-    assert len(ImageReader(jpeg_quality=30).read(PHOTO)) < len(sent) / 2
+    assert len(read_image(PHOTO, jpeg_quality=30)) < len(sent) / 2
 
 
 def test_the_order_of_channels_is_the_callers() -> None:
     bgr = np.ascontiguousarray(PHOTO[..., ::-1])
     for pixels, given in ((PHOTO, bgr), (PHOTO[..., 1], PHOTO[..., 1])):
-        assert ImageReader(color="bgr").read(given) == ImageReader().read(pixels)
+        assert read_image(given, "bgr") == read_image(pixels)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "RGB", "RGBA", "LA", "CMYK"])
@@ -54,8 +54,8 @@ def test_pillow_images_are_sent_as_their_pixels(mode: str, color: Any) -> None:
     """They know the order of their channels themselves; gray pixels stay gray."""
     image = Image.fromarray(PHOTO).convert(mode)
     kept = "L" if mode in ("1", "L") else "RGB"
-    sent = ImageReader(color=color).read(image)
-    assert sent == ImageReader().read(np.asarray(image.convert(kept)))
+    sent = read_image(image, color)
+    assert sent == read_image(np.asarray(image.convert(kept)))
     with Image.open(io.BytesIO(sent)) as picture:
         assert (picture.mode, picture.size) == (kept, (56, 40))
 
@@ -63,7 +63,7 @@ def test_pillow_images_are_sent_as_their_pixels(mode: str, color: Any) -> None:
 def test_pixels_in_yuv_are_sent_without_a_loss() -> None:
     y, uv = np.zeros((40, 60), np.uint8), np.zeros((20, 30, 2), np.uint8)
     for frame in (endcap.nv12((y, uv)), endcap.planar_yuv(y, uv[..., 0], uv[..., 1])):
-        assert ImageReader().read(frame) == frame.to_y4m()
+        assert read_image(frame) == frame.to_y4m()
 
 
 def test_arrays_of_other_libraries_and_of_one_channel() -> None:
@@ -75,8 +75,8 @@ def test_arrays_of_other_libraries_and_of_one_channel() -> None:
             return PHOTO.__dlpack_device__()
 
     foreign: Any = Foreign()
-    assert ImageReader().read(foreign) == ImageReader().read(PHOTO)
-    assert ImageReader().read(PHOTO[..., :1]) == ImageReader().read(PHOTO[..., 0])
+    assert read_image(foreign) == read_image(PHOTO)
+    assert read_image(PHOTO[..., :1]) == read_image(PHOTO[..., 0])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_arrays_of_other_libraries_and_of_one_channel() -> None:
 )
 def test_other_objects_than_images_are_refused(image: Any, part: str) -> None:
     with pytest.raises(RequestError) as caught:
-        ImageReader().read(image)
+        read_image(image)
     assert caught.value.status_name == "invalid_argument"
     assert part in str(caught.value)
     advice = ("[H,W,3]", "image.point(", "send a smaller image")
@@ -116,7 +116,7 @@ def test_unreadable_files_have_a_reason(tmp_path: Path) -> None:
     }
     for path, reason in cases.items():
         with pytest.raises(RequestError, match=reason) as caught:
-            ImageReader().read(path)
+            read_image(path)
         assert caught.value.status_name == "unreadable"
 
 

@@ -16,7 +16,6 @@ from endcap.client import (
     ConnectionOptions,
     DetectionClient,
 )
-from endcap.client.images import ImageReader
 from endcap.client.options import Keepalive, Tls, parse_address
 from endcap.errors import EndcapError, InvalidArgumentError
 from tests.triton.client_layouts import LAYOUTS, OVER_GRPC, Layout, each
@@ -164,4 +163,3 @@ def test_a_client_of_arguments_is_made_with_each_of_them() -> None:
     assert by_name._arguments == by_value._arguments == given
     assert by_value.options.timeout_s == 4.0
     assert str(by_value.address) == "http://here:1"
-    assert given.image_reader == ImageReader("bgr", 20)

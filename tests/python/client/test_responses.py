@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from endcap.client import ClassScore, Detection, ImageResult, SequenceStep, Task
 from endcap.client.errors import RequestError
-from endcap.client.requests import MAX_IMAGE_BYTES, RequestFormat
-from endcap.client.responses import ResponseReader
 from endcap.client.results import PROBABILITIES, status_name
 from endcap.client.served_model import ServedModel, TensorSpec
+from endcap.client.tensors import MAX_IMAGE_BYTES, ModelTensors
 from endcap.errors import InvalidArgumentError, Status
 from endcap.masks import decode_rle, encode_rle
 
@@ -62,12 +61,19 @@ CLASSIFIER = replace(
 )
 
 
+def read(model: ServedModel, tensors: Tensors, *labels: Any) -> dict[str, Any]:
+    outcome = ModelTensors(model, tritonclient, *labels).read(tensors)
+    if isinstance(outcome, RequestError):
+        raise outcome
+    return outcome
+
+
 def read_rows(tensors: Tensors, labels: list[str] | None = None) -> Any:
-    return ResponseReader(DETECTOR, labels).read(tensors)["detections"]
+    return read(DETECTOR, tensors, labels)["detections"]
 
 
 def read_classes(tensors: Tensors, labels: list[str] | None = None) -> Any:
-    return ResponseReader(CLASSIFIER, labels).read(tensors)["classes"]
+    return read(CLASSIFIER, tensors, labels)["classes"]
 
 
 def test_only_the_rows_that_count_are_read() -> None:
@@ -193,8 +199,8 @@ def test_a_classifier_without_scores_or_with_another_number_of_labels_is_refused
     ],
 )
 def test_best_classes_of_another_type_are_refused(value: NDArray[Any], said: str) -> None:
-    reader = ResponseReader(CLASSIFIER, best_classes=3)
-    assert_refused(reader.read, {"class_probabilities": value}, said)
+    given = {"class_probabilities": value}
+    assert_refused(lambda each: read(CLASSIFIER, each, None, 3), given, said)
 
 
 def test_json_has_what_the_model_gives() -> None:
@@ -230,9 +236,9 @@ class Result(Tensors):
     as_numpy = dict.get
 
 
-def make_format(spec: TensorSpec = DETECTOR.input, outputs: Any = tuple(OUTPUTS)) -> RequestFormat:
-    model = replace(DETECTOR, input=spec, outputs=OUTPUTS)
-    return RequestFormat(model, dict.fromkeys(outputs, 0), tritonclient)
+def make_format(spec: TensorSpec = DETECTOR.input, outputs: Any = tuple(OUTPUTS)) -> ModelTensors:
+    model = replace(DETECTOR, input=spec, outputs={name: OUTPUTS[name] for name in outputs})
+    return ModelTensors(model, tritonclient)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +261,7 @@ def test_images_have_the_shape_that_the_model_takes(
     assert [each.name() for each in arguments["outputs"]] == ["detection_boxes"]
     assert (arguments["model_name"], arguments["request_id"]) == ("detect", "x-1")
     boxes = np.zeros((len(images), 3, 4) if len(spec.shape) > 1 else (3, 4), np.float32)
-    parts = requests.read(Result(detection_boxes=boxes), len(images))
+    parts = requests.split(Result(detection_boxes=boxes), len(images))
     assert [part["detection_boxes"].shape for part in parts] == [(1, 3, 4)] * len(images)
 
 
@@ -263,7 +269,7 @@ def test_images_have_the_shape_that_the_model_takes(
 def test_a_response_to_another_batch_is_refused(shape: tuple[int, ...]) -> None:
     tensors = Result(detection_boxes=np.zeros(shape, np.float32))
     said = "for a batch of 2; its first side must be 2"
-    assert_refused(lambda each: make_format().read(each, 2), tensors, said)
+    assert_refused(lambda each: make_format().split(each, 2), tensors, said)
 
 
 def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
