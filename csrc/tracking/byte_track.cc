@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kMark = 0x414B'4341'5254'4345;  // "ECTRACKA"
 
 enum class TrackPhase : uint8_t { kUnconfirmed, kTracked, kLost };
-constexpr uint64_t kPhases = 3;
+constexpr int64_t kPhases = 3;
 
 struct Track {
   int64_t id;
@@ -33,33 +33,17 @@ struct Track {
   }
   void Move(const CameraMotion& camera) { motion.Move(camera); }
 
-  void Write(StateWriter& writer) const {
-    writer.Add(id);
-    writer.Add(static_cast<uint64_t>(phase) + (is_overdue ? kPhases : 0U));
-    writer.Add(int64_t{class_id});
-    writer.Add(seen);
-    writer.Add(missed);
-    WriteNumbers(writer, motion.numbers());
+  void Visit(SavedState& state) {
+    state.Integer(id, 1, kMaxSavedIds);
+    int64_t phase_number = static_cast<int64_t>(phase) + (is_overdue ? kPhases : 0);
+    state.Integer(phase_number, 0, 2 * kPhases - 1);
+    phase = static_cast<TrackPhase>(phase_number % kPhases);
+    is_overdue = phase_number >= kPhases;
+    state.Integer(class_id, INT32_MIN, INT32_MAX);
+    state.Number(seen, 0.0, kMaxSavedFrames);
+    state.Number(missed, 0.0, kMaxSavedFrames);
+    motion.Visit(state);
   }
-
-  static Track Read(StateReader& reader) {
-    Track track = {};
-    track.id = reader.TakeInteger(1, kMaxSavedIds);
-    const auto phase = static_cast<uint64_t>(reader.TakeInteger(0, 2 * kPhases - 1));
-    track.phase = static_cast<TrackPhase>(phase % kPhases);
-    track.is_overdue = phase >= kPhases;
-    track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.seen = reader.TakeNumber(0.0, kMaxSavedFrames);
-    track.missed = reader.TakeNumber(0.0, kMaxSavedFrames);
-    track.motion = AspectMotion(ReadNumbers<4>(reader));
-    return track;
-  }
-};
-
-// What a stage of the association asks for.
-struct Stage {
-  double most_cost;
-  bool fuse_score;
 };
 
 struct Scratch : MatchScratch {
@@ -105,43 +89,22 @@ class ByteTrack final : public TrackList<Track> {
     }
   }
 
-  // Matches the tracks whose number is in `wanted` with the detections, and takes the matches into
-  // the tracks. The numbers and the detections that remain stay in the lists, in their order.
-  void Associate(std::vector<int32_t>& wanted, std::vector<Detection>& detections,
-                 const Stage& stage, Scratch& scratch) {
-    FindEdges(wanted, detections, stage, scratch);
-    if (scratch.edges.empty()) return;
-    for (const Edge& edge :
-         scratch.assignment.Solve(scratch.edges, wanted.size(), detections.size())) {
-      int32_t& number = wanted[static_cast<size_t>(edge.row)];
-      Detection& detection = detections[static_cast<size_t>(edge.column)];
-      Track& track = tracks_[static_cast<size_t>(number)];
-      track.motion.Correct(detection.corners);
-      track.phase = TrackPhase::kTracked;
-      track.class_id = detection.class_id;
-      track.seen += std::exchange(track.missed, 0.0);
-      track.detection = detection.index;
-      number = -1;
-      detection.index = -1;
-    }
-    RemoveMatched(wanted, detections);
-  }
-
-  // Pairs that overlap enough.
-  void FindEdges(std::span<const int32_t> wanted, std::span<const Detection> detections,
-                 const Stage& stage, Scratch& scratch) const {
-    scratch.edges.clear();
-    scratch.overlaps.SetDetections(detections);
-    for (size_t row = 0; row < wanted.size(); ++row) {
-      const Track& track = tracks_[static_cast<size_t>(wanted[row])];
-      scratch.overlaps.Find(track.motion.box(), [&](int32_t column, double iou) {
-        const Detection& detection = detections[static_cast<size_t>(column)];
-        if (!params_.class_agnostic && detection.class_id != track.class_id) return;
-        const double cost = 1.0 - (stage.fuse_score ? iou * detection.score : iou);
-        const double gain = stage.most_cost - cost;
-        if (gain > 0.0) scratch.edges.push_back({static_cast<int32_t>(row), column, gain});
-      });
-    }
+  // A match costs 1 - IoU, or 1 - IoU * score, and less than `most_cost`.
+  void Match(std::vector<int32_t>& wanted, std::vector<Detection>& detections, double most_cost,
+             bool fuse_score, Scratch& scratch) {
+    Associate(
+        wanted, detections, scratch, [](const Track& track) { return track.motion.box(); },
+        [&](const Detection& detection, double iou) {
+          return most_cost - (1.0 - (fuse_score ? iou * detection.score : iou));
+        },
+        [](Track& track, const Detection& detection, double /*gain*/) {
+          track.motion.Correct(detection.corners);
+          track.phase = TrackPhase::kTracked;
+          track.class_id = detection.class_id;
+          track.seen += std::exchange(track.missed, 0.0);
+          track.detection = detection.index;
+          return true;
+        });
   }
 
   void Step(Scratch& scratch) {
@@ -158,15 +121,14 @@ class ByteTrack final : public TrackList<Track> {
       track.Predict(step_);
       scratch.confirmed.push_back(static_cast<int32_t>(i));
     }
-    Associate(scratch.confirmed, scratch.high, {params_.match_threshold, params_.fuse_score},
-              scratch);
+    Match(scratch.confirmed, scratch.high, params_.match_threshold, params_.fuse_score, scratch);
     // Lost tracks come back by high scores only.
     std::erase_if(scratch.confirmed, [&](int32_t number) {
       return tracks_[static_cast<size_t>(number)].phase == TrackPhase::kLost;
     });
-    Associate(scratch.confirmed, scratch.low, {params_.second_match_threshold, false}, scratch);
-    Associate(scratch.unconfirmed, scratch.high,
-              {params_.unconfirmed_match_threshold, params_.fuse_score}, scratch);
+    Match(scratch.confirmed, scratch.low, params_.second_match_threshold, false, scratch);
+    Match(scratch.unconfirmed, scratch.high, params_.unconfirmed_match_threshold,
+          params_.fuse_score, scratch);
     EndTracks(scratch);
     StartTracks(scratch);
     DropDuplicates(scratch);

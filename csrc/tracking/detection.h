@@ -38,12 +38,6 @@ struct Detection {
   int32_t index;  // in the caller's arrays
 };
 
-// Removes what has a match, whose number or index is -1, from the lists.
-inline void RemoveMatched(std::vector<int32_t>& tracks, std::vector<Detection>& detections) {
-  std::erase(tracks, -1);
-  std::erase_if(detections, [](const Detection& each) { return each.index < 0; });
-}
-
 // Pairs of boxes that overlap, without a look at most of those that do not: detections are sorted
 // by their left side, so that a box is compared with those only that begin left of its right side,
 // and not further left than the widest reaches.

@@ -34,7 +34,7 @@ class TrackingMethodState {
   virtual void Skip(int64_t frames) = 0;
   virtual int64_t frames() const noexcept = 0;
   virtual size_t track_count() const noexcept = 0;
-  virtual std::string Save() const = 0;
+  virtual std::string Save() = 0;
   // For a state that has seen no frame. Throws kInvalidArgument, and is then of no use.
   virtual void Restore(std::string_view bytes) = 0;
 };
@@ -60,8 +60,8 @@ struct MatchScratch {
 };
 
 // What methods share: the list of tracks in the order in which they began, and its bytes. A Track
-// has `id` (kNoTrack: none yet), `motion`, Move(CameraMotion), Write(StateWriter&) and
-// Track::Read(StateReader&).
+// has `id` (kNoTrack: none yet), `class_id`, `motion`, Move(CameraMotion) and Visit(state), see
+// saved_state.h.
 template <typename Track>
 class TrackList : public TrackingMethodState {
  public:
@@ -97,39 +97,22 @@ class TrackList : public TrackingMethodState {
   int64_t frames() const noexcept override { return frame_; }
   size_t track_count() const noexcept override { return tracks_.size(); }
 
-  std::string Save() const override {
-    StateWriter writer;
-    writer.Add(timestamp_ ? mark_ | kTimedMark : mark_);
-    writer.Add(frame_);
-    writer.Add(next_id_);
-    writer.Add(uint64_t{tracks_.size()});
-    if (timestamp_) writer.Add(*timestamp_);
-    WriteMore(writer);
-    for (const Track& track : tracks_) track.Write(writer);
-    return writer.Take();
+  std::string Save() override {
+    SavedState state;
+    Visit(state);
+    return state.bytes();
   }
 
   void Restore(std::string_view bytes) override {
-    StateReader reader(bytes);
-    const uint64_t mark = reader.Take();
-    if ((mark & ~kTimedMark) != mark_) FailState("does not begin as one of this preset");
-    frame_ = reader.TakeInteger(0, kMaxSavedFrames);
-    next_id_ = reader.TakeInteger(1, kMaxSavedIds);
-    const uint64_t count = reader.Take();
-    if (count > static_cast<uint64_t>(params_.max_tracks)) {
-      FailArgument("the state of a tracker has ", count, " tracks: max_tracks is ",
-                   params_.max_tracks);
-    }
-    if (mark != mark_) timestamp_ = reader.TakeNumber();
-    ReadMore(reader);
+    SavedState state(bytes);
+    Visit(state);
+    if (!state.at_end()) FailState("has another length than its tracks take");
     std::unordered_set<int64_t> ids;
-    for (uint64_t i = 0; i < count; ++i) {
-      const Track& track = tracks_.emplace_back(Track::Read(reader));
+    for (const Track& track : tracks_) {
       if (track.id == kNoTrack) continue;
       if (track.id < 1 || track.id >= next_id_) FailState("has an id that was not given");
       if (!ids.insert(track.id).second) FailState("has an id twice");
     }
-    if (!reader.at_end()) FailState("has another length than its tracks take");
   }
 
  protected:
@@ -138,9 +121,50 @@ class TrackList : public TrackingMethodState {
                             std::span<int64_t> track_ids) = 0;
   // The same without a look at it: moves tracks on, and ends those that are lost too long.
   virtual void SkipFrame() = 0;
-  virtual void WriteMore(StateWriter& /*writer*/) const {}
-  virtual void ReadMore(StateReader& /*reader*/) {}
+  // A number of frames that the method saves in addition; null: none.
+  virtual int64_t* SavedNumber() { return nullptr; }
 
+  // Matches the tracks whose numbers are in `wanted` with detections that overlap box(track):
+  // gain(detection, iou) is what a pair gains, if it is above 0. Matches are taken in as by
+  // TakeMatches.
+  template <typename Box, typename Gain, typename Take>
+  void Associate(std::vector<int32_t>& wanted, std::vector<Detection>& detections,
+                 MatchScratch& scratch, const Box& box, const Gain& gain, const Take& take) {
+    scratch.edges.clear();
+    scratch.overlaps.SetDetections(detections);
+    for (size_t row = 0; row < wanted.size(); ++row) {
+      const Track& track = tracks_[static_cast<size_t>(wanted[row])];
+      scratch.overlaps.Find(box(track), [&](int32_t column, double iou) {
+        const Detection& detection = detections[static_cast<size_t>(column)];
+        if (!MayMatch(track, detection)) return;
+        const double gained = gain(detection, iou);
+        if (gained > 0.0) scratch.edges.push_back({static_cast<int32_t>(row), column, gained});
+      });
+    }
+    if (scratch.edges.empty()) return;
+    TakeMatches(scratch.assignment.Solve(scratch.edges, wanted.size(), detections.size()), wanted,
+                detections, take);
+  }
+
+  // Calls take(track, detection, gain) for each match. Where it returns true, both leave the lists;
+  // what remains stays in its order.
+  template <typename Take>
+  void TakeMatches(std::span<const Edge> matches, std::vector<int32_t>& wanted,
+                   std::vector<Detection>& detections, const Take& take) {
+    for (const Edge& match : matches) {
+      int32_t& number = wanted[static_cast<size_t>(match.row)];
+      Detection& detection = detections[static_cast<size_t>(match.column)];
+      if (!take(tracks_[static_cast<size_t>(number)], detection, match.gain)) continue;
+      number = -1;
+      detection.index = -1;
+    }
+    std::erase(wanted, -1);
+    std::erase_if(detections, [](const Detection& each) { return each.index < 0; });
+  }
+
+  bool MayMatch(const Track& track, const Detection& detection) const {
+    return params_.class_agnostic || track.class_id == detection.class_id;
+  }
   bool is_full() const { return tracks_.size() >= static_cast<size_t>(params_.max_tracks); }
   // Time stamps are not exact: half a frame more is not too long.
   bool IsTooLong(double frames) const { return frames > params_.max_lost_frames + 0.5; }
@@ -153,6 +177,27 @@ class TrackList : public TrackingMethodState {
 
  private:
   static constexpr uint64_t kTimedMark = uint64_t{0x20} << 56U;  // the mark's last letter is small
+
+  void Visit(SavedState& state) {
+    uint64_t mark = timestamp_ ? mark_ | kTimedMark : mark_;
+    state.Bits(mark);
+    if ((mark & ~kTimedMark) != mark_) FailState("does not begin as one of this preset");
+    state.Integer(frame_, 0, kMaxSavedFrames);
+    state.Integer(next_id_, 1, kMaxSavedIds);
+    uint64_t count = tracks_.size();
+    state.Bits(count);
+    if (count > static_cast<uint64_t>(params_.max_tracks)) {
+      FailArgument("the state of a tracker has ", count, " tracks: max_tracks is ",
+                   params_.max_tracks);
+    }
+    tracks_.resize(count);
+    if (mark != mark_) {
+      if (!timestamp_) timestamp_.emplace();
+      state.Number(*timestamp_);
+    }
+    if (int64_t* number = SavedNumber()) state.Integer(*number, 0, frame_);
+    for (Track& track : tracks_) track.Visit(state);
+  }
 
   double FramesUntil(std::optional<double> timestamp) const {
     if (!timestamp) return 1.0;
@@ -181,29 +226,5 @@ class TrackList : public TrackingMethodState {
   uint64_t mark_;
   std::optional<double> timestamp_;  // of the last frame
 };
-
-// Filters of boxes as numbers of a saved state.
-template <size_t kCount>
-void WriteNumbers(StateWriter& writer, const std::array<MovingNumber, kCount>& numbers) {
-  for (const MovingNumber& n : numbers) {
-    for (const double part :
-         {n.value, n.velocity, n.value_variance, n.covariance, n.velocity_variance}) {
-      writer.Add(part);
-    }
-  }
-}
-
-template <size_t kCount>
-std::array<MovingNumber, kCount> ReadNumbers(StateReader& reader) {
-  std::array<MovingNumber, kCount> numbers;
-  for (MovingNumber& n : numbers) {
-    n.value = reader.TakeNumber();
-    n.velocity = reader.TakeNumber();
-    n.value_variance = reader.TakeVariance();
-    n.covariance = reader.TakeNumber();
-    n.velocity_variance = reader.TakeVariance();
-  }
-  return numbers;
-}
 
 }  // namespace endcap

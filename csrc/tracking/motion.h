@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "tracking/detection.h"
+#include "tracking/saved_state.h"
 
 namespace endcap {
 
@@ -43,6 +44,14 @@ struct MovingNumber {
     velocity_variance = std::max(velocity_variance - velocity_gain * covariance, 0.0);
     covariance *= noise / variance;
     value_variance *= noise / variance;
+  }
+
+  void Visit(SavedState& state) {
+    state.Number(value);
+    state.Number(velocity);
+    state.Number(value_variance, 0.0);
+    state.Number(covariance);
+    state.Number(velocity_variance, 0.0);
   }
 };
 
@@ -88,10 +97,7 @@ class CameraMotion {
 // 1703.07402), whose deviations are parts of the box's height.
 class AspectMotion {
  public:
-  using Numbers = std::array<MovingNumber, 4>;
-
   AspectMotion() = default;
-  explicit AspectMotion(const Numbers& numbers) : numbers_(numbers) {}
   // A box that is seen for the first time.
   explicit AspectMotion(const Corners& box) {
     const auto values = Measure(box);
@@ -122,7 +128,7 @@ class AspectMotion {
   }
 
   void Move(const CameraMotion& camera) {
-    const Numbers moved = camera.MoveNumbers({numbers_[0], numbers_[1], numbers_[0], numbers_[1]});
+    const auto moved = camera.MoveNumbers({numbers_[0], numbers_[1], numbers_[0], numbers_[1]});
     std::copy_n(moved.begin(), 2, numbers_.begin());
     numbers_[kHeight].Scale(camera.scale());
   }
@@ -137,7 +143,10 @@ class AspectMotion {
     const double cy = numbers_[1].value;
     return {cx - half_width, cy - height / 2.0, cx + half_width, cy + height / 2.0};
   }
-  const Numbers& numbers() const { return numbers_; }
+
+  void Visit(SavedState& state) {
+    for (MovingNumber& number : numbers_) number.Visit(state);
+  }
 
  private:
   static constexpr double kPlace = 1.0 / 20.0;
@@ -152,17 +161,14 @@ class AspectMotion {
     return {box.x1 + width / 2.0, box.y1 + height / 2.0, width / height, height};
   }
 
-  Numbers numbers_{};
+  std::array<MovingNumber, 4> numbers_{};
 };
 
 // Filter of the four sides, with the noise of Roboflow's ByteTrack: the same for boxes of all
 // sizes.
 class SideMotion {
  public:
-  using Numbers = std::array<MovingNumber, 4>;
-
   SideMotion() = default;
-  explicit SideMotion(const Numbers& numbers) : numbers_(numbers) {}
   explicit SideMotion(const Corners& box) {
     const std::array sides = {box.x1, box.y1, box.x2, box.y2};
     for (size_t i = 0; i < 4; ++i) numbers_[i] = {sides[i], 0.0, 1.0, 0.0, 1.0};
@@ -182,10 +188,13 @@ class SideMotion {
   Corners box() const {
     return {numbers_[0].value, numbers_[1].value, numbers_[2].value, numbers_[3].value};
   }
-  const Numbers& numbers() const { return numbers_; }
+
+  void Visit(SavedState& state) {
+    for (MovingNumber& number : numbers_) number.Visit(state);
+  }
 
  private:
-  Numbers numbers_{};
+  std::array<MovingNumber, 4> numbers_{};
 };
 
 // A box as SORT measures it (arXiv 1602.00763): centre, area, width over height. In float, as its
@@ -209,11 +218,7 @@ struct AreaBox {
 // Filter of SORT and OC-SORT: centre and area move, the aspect stays.
 class AreaMotion {
  public:
-  using Numbers = std::array<MovingNumber, 3>;  // cx, cy, area
-
   AreaMotion() = default;
-  AreaMotion(const Numbers& numbers, double aspect, double aspect_variance)
-      : numbers_(numbers), aspect_(aspect), aspect_variance_(aspect_variance) {}
   explicit AreaMotion(const AreaBox& box) : aspect_(box.aspect) {
     const std::array values = {box.cx, box.cy, box.area};
     for (size_t i = 0; i < 3; ++i) numbers_[i] = {values[i], 0.0, 10.0, 0.0, 10000.0};
@@ -251,14 +256,17 @@ class AreaMotion {
     const double cy = numbers_[1].value;
     return {cx - width / 2.0, cy - height / 2.0, cx + width / 2.0, cy + height / 2.0};
   }
-  const Numbers& numbers() const { return numbers_; }
-  double aspect() const { return aspect_; }
-  double aspect_variance() const { return aspect_variance_; }
+
+  void Visit(SavedState& state) {
+    for (MovingNumber& number : numbers_) number.Visit(state);
+    state.Number(aspect_);
+    state.Number(aspect_variance_, 0.0);
+  }
 
  private:
   static constexpr double kNoise = 10.0;  // of area and aspect
 
-  Numbers numbers_{};
+  std::array<MovingNumber, 3> numbers_{};  // cx, cy, area
   double aspect_ = 0.0;
   double aspect_variance_ = 10.0;
 };

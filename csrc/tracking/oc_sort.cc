@@ -37,26 +37,8 @@ struct Observation {
   Corners box;
 };
 
-void WriteCorners(StateWriter& writer, const Corners& box) {
-  for (const double side : {box.x1, box.y1, box.x2, box.y2}) writer.Add(side);
-}
-
-Corners ReadCorners(StateReader& reader) {
-  Corners box = {};
-  for (double* side : {&box.x1, &box.y1, &box.x2, &box.y2}) *side = reader.TakeNumber();
-  return box;
-}
-
-void WriteMotion(StateWriter& writer, const AreaMotion& motion) {
-  WriteNumbers(writer, motion.numbers());
-  writer.Add(motion.aspect());
-  writer.Add(motion.aspect_variance());
-}
-
-AreaMotion ReadMotion(StateReader& reader) {
-  const AreaMotion::Numbers numbers = ReadNumbers<3>(reader);
-  const double aspect = reader.TakeNumber();
-  return {numbers, aspect, reader.TakeVariance()};
+void VisitCorners(SavedState& state, Corners& box) {
+  for (double* side : {&box.x1, &box.y1, &box.x2, &box.y2}) state.Number(*side);
 }
 
 struct Track {
@@ -154,54 +136,31 @@ struct Track {
     }
   }
 
-  void Write(StateWriter& writer) const {
-    writer.Add(id);
-    writer.Add(int64_t{class_id});
-    writer.Add(age);
-    writer.Add(missed);
-    writer.Add(consecutive);
-    WriteCorners(writer, last);
-    writer.Add(uint64_t{direction ? 1U : 0U});
-    if (direction) {
-      writer.Add(direction->x);
-      writer.Add(direction->y);
+  void Visit(SavedState& state) {
+    state.Integer(id, kNoTrack, kMaxSavedIds);
+    state.Integer(class_id, INT32_MIN, INT32_MAX);
+    state.Number(age, 0.0, kMaxSavedFrames);
+    state.Number(missed, 0.0, age);
+    state.Integer(consecutive, 0, kMaxSavedFrames);
+    VisitCorners(state, last);
+    if (state.Has(direction)) {
+      state.Number(direction->x);
+      state.Number(direction->y);
     }
-    writer.Add(uint64_t{observations.size()});
-    for (const Observation& seen : observations) {
-      writer.Add(seen.age);
-      WriteCorners(writer, seen.box);
-    }
-    WriteMotion(writer, motion);
-    writer.Add(uint64_t{frozen ? 1U : 0U});
-    if (!frozen) return;
-    WriteMotion(writer, *frozen);
-    writer.Add(frozen_after);
-  }
-
-  static Track Read(StateReader& reader) {
-    Track track;
-    track.id = reader.TakeInteger(kNoTrack, kMaxSavedIds);
-    track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.age = reader.TakeNumber(0.0, kMaxSavedFrames);
-    track.missed = reader.TakeNumber(0.0, track.age);
-    track.consecutive = reader.TakeInteger(0, kMaxSavedFrames);
-    track.last = ReadCorners(reader);
-    if (reader.TakeBool()) {
-      const double x = reader.TakeNumber();
-      track.direction = Direction{x, reader.TakeNumber()};
-    }
-    const int64_t count = reader.TakeInteger(0, kMaxObservations);
+    size_t count = observations.size();
+    state.Integer(count, 0, kMaxObservations);
+    observations.resize(count);
     double after = 0.0;
-    for (int64_t i = 0; i < count; ++i) {
-      after = reader.TakeNumber(after, track.age);
-      track.observations.push_back({after, ReadCorners(reader)});
+    for (Observation& seen : observations) {
+      state.Number(seen.age, after, age);
+      after = seen.age;
+      VisitCorners(state, seen.box);
     }
-    track.motion = ReadMotion(reader);
-    if (reader.TakeBool()) {
-      track.frozen = ReadMotion(reader);
-      track.frozen_after = reader.TakeNumber(0.0, track.unseen());
+    motion.Visit(state);
+    if (state.Has(frozen)) {
+      frozen->Visit(state);
+      state.Number(frozen_after, 0.0, unseen());
     }
-    return track;
   }
 };
 
@@ -242,8 +201,7 @@ class OcSort final : public TrackList<Track> {
     ++counted_frames_;
   }
 
-  void WriteMore(StateWriter& writer) const override { writer.Add(counted_frames_); }
-  void ReadMore(StateReader& reader) override { counted_frames_ = reader.TakeInteger(0, frame_); }
+  int64_t* SavedNumber() override { return &counted_frames_; }
 
   void SkipFrame() override {
     for (Track& track : tracks_) track.Predict(false, step_);
@@ -252,10 +210,6 @@ class OcSort final : public TrackList<Track> {
 
   void EndTracks() {
     std::erase_if(tracks_, [&](const Track& track) { return IsTooLong(track.missed); });
-  }
-
-  bool MayMatch(const Track& track, const Detection& detection) const {
-    return params_.class_agnostic || track.class_id == detection.class_id;
   }
 
   // Section 4.2: predicted boxes by IoU, and by how little a match changes the track's direction.
@@ -281,16 +235,15 @@ class OcSort final : public TrackList<Track> {
     scratch.matches.clear();
     for (Edge match : scratch.assignment.SolveAll(scratch.edges, most_apart, rows, columns, fill)) {
       if (!by_track) std::swap(match.row, match.column);
-      const Track& track = tracks_[static_cast<size_t>(match.row)];
-      const Detection& detection = scratch.high[static_cast<size_t>(match.column)];
-      if (!MayMatch(track, detection)) continue;
-      const double iou = Iou(track.motion.box(), detection.corners);
-      if (iou > 0.0 && AtLeast(iou, 1.0 - params_.match_threshold))
-        scratch.matches.push_back(match);
+      scratch.matches.push_back(match);
     }
     std::ranges::sort(scratch.matches, {}, &Edge::row);  // ids are given in the order of tracks
-    for (const Edge& match : scratch.matches) TakeMatch(scratch, match, track_ids);
-    RemoveMatched(scratch.unmatched, scratch.high);
+    TakeMatches(scratch.matches, scratch.unmatched, scratch.high,
+                [&](Track& track, const Detection& detection, double /*gain*/) {
+                  const double iou = Iou(track.motion.box(), detection.corners);
+                  return MayMatch(track, detection) && iou > 0.0 &&
+                         TakeMatch(track, detection, iou, params_.match_threshold, track_ids);
+                });
   }
 
   // Makes edges of tracks and detections that overlap; a track is a row where `by_track`, else a
@@ -327,35 +280,25 @@ class OcSort final : public TrackList<Track> {
 
   // Section 4.3: the tracks that remain by the box where they were seen last.
   void MatchLastBoxes(Scratch& scratch, std::span<int64_t> track_ids) {
-    scratch.edges.clear();
-    scratch.overlaps.SetDetections(scratch.high);
-    for (size_t row = 0; row < scratch.unmatched.size(); ++row) {
-      const Track& track = tracks_[static_cast<size_t>(scratch.unmatched[row])];
-      scratch.overlaps.Find(track.last, [&](int32_t column, double iou) {
-        if (!MayMatch(track, scratch.high[static_cast<size_t>(column)])) return;
-        scratch.edges.push_back({static_cast<int32_t>(row), column, RoundToFloat(iou)});
-      });
-    }
-    for (const Edge& edge :
-         scratch.assignment.Solve(scratch.edges, scratch.unmatched.size(), scratch.high.size())) {
-      if (!AtLeast(edge.gain, 1.0 - params_.second_match_threshold)) continue;
-      TakeMatch(scratch, edge, track_ids);
-    }
-    RemoveMatched(scratch.unmatched, scratch.high);
+    Associate(
+        scratch.unmatched, scratch.high, scratch, [](const Track& track) { return track.last; },
+        [](const Detection& /*detection*/, double iou) { return RoundToFloat(iou); },
+        [&](Track& track, const Detection& detection, double iou) {
+          return TakeMatch(track, detection, iou, params_.second_match_threshold, track_ids);
+        });
   }
 
-  void TakeMatch(Scratch& scratch, const Edge& edge, std::span<int64_t> track_ids) {
-    int32_t& number = scratch.unmatched[static_cast<size_t>(edge.row)];
-    Detection& detection = scratch.high[static_cast<size_t>(edge.column)];
-    Track& track = tracks_[static_cast<size_t>(number)];
+  // Returns whether the boxes overlap enough for a match.
+  bool TakeMatch(Track& track, const Detection& detection, double iou, double threshold,
+                 std::span<int64_t> track_ids) {
+    if (!AtLeast(iou, 1.0 - threshold)) return false;
     track.Correct(detection, params_.direction_frames);
     const bool is_beginning = counted_frames_ <= params_.confirm_frames;
     if (is_beginning || track.consecutive >= params_.confirm_frames) {
       if (track.id == kNoTrack) track.id = next_id_++;
       track_ids[static_cast<size_t>(detection.index)] = track.id;
     }
-    number = -1;
-    detection.index = -1;
+    return true;
   }
 
   int64_t counted_frames_ = 0;  // before this one

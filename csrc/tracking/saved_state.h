@@ -1,71 +1,74 @@
 #pragma once
 
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "common/fail.h"
 
 namespace endcap {
 
-// A saved tracker: numbers of 8 bytes each, the lowest byte first.
-class StateWriter {
- public:
-  void Add(uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      bytes_.push_back(static_cast<char>(number >> shift & 0xFFU));
-    }
-  }
-  void Add(int64_t number) { Add(static_cast<uint64_t>(number)); }
-  void Add(double number) { Add(std::bit_cast<uint64_t>(number)); }
-  std::string Take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
+// Boxes within Tracker::kFarthest stay far below, the aspect of a very flat one included.
+inline constexpr double kMaxNumber = 1e100;
 
 // Throws kInvalidArgument: the bytes are not a state. `why` follows "the state of a tracker".
 [[noreturn]] inline void FailState(const char* why) {
   FailArgument("the state of a tracker ", why, ": give bytes that Save has written");
 }
 
-// Boxes within Tracker::kFarthest stay far below, the aspect of a very flat one included.
-inline constexpr double kMaxNumber = 1e100;
-
-class StateReader {
+// A saved tracker, numbers of 8 bytes each, the lowest byte first: bytes that are written, or that
+// are read. What is saved names its parts once, in their order, in a function Visit(state); each
+// call appends the part, or sets it, within bounds.
+class SavedState {
  public:
-  explicit StateReader(std::string_view bytes) : bytes_(bytes) {}
+  SavedState() = default;  // writes
+  explicit SavedState(std::string_view bytes) : bytes_(bytes), reads_(true) {}
 
-  uint64_t Take() {
+  void Bits(uint64_t& number) {
+    if (!reads_) {
+      for (int shift = 0; shift < 64; shift += 8) {
+        bytes_.push_back(static_cast<char>(number >> shift & 0xFFU));
+      }
+      return;
+    }
     if (bytes_.size() - at_ < 8) FailState("is too short");
-    uint64_t number = 0;
+    number = 0;
     for (int shift = 0; shift < 64; shift += 8) {
       number |= static_cast<uint64_t>(static_cast<unsigned char>(bytes_[at_++])) << shift;
     }
-    return number;
+  }
+  template <typename T>
+  void Integer(T& number, int64_t low, int64_t high) {
+    auto bits = static_cast<uint64_t>(number);
+    Bits(bits);
+    const auto value = static_cast<int64_t>(bits);
+    if (reads_ && (value < low || value > high)) FailState("has numbers that cannot be");
+    number = static_cast<T>(value);
+  }
+  void Number(double& number, double low = -kMaxNumber, double high = kMaxNumber) {
+    auto bits = std::bit_cast<uint64_t>(number);
+    Bits(bits);
+    number = std::bit_cast<double>(bits);
+    if (reads_ && !(number >= low && number <= high)) FailState("has a number that cannot be");
+  }
+  // Returns whether there is a value, whose parts follow.
+  template <typename T>
+  bool Has(std::optional<T>& value) {
+    bool has = value.has_value();
+    Integer(has, 0, 1);
+    if (has && !value) value.emplace();
+    return has;
   }
 
-  // Numbers within bounds, or FailState.
-  int64_t TakeInteger(int64_t low, int64_t high) {
-    const auto number = static_cast<int64_t>(Take());
-    if (number < low || number > high) FailState("has numbers that cannot be");
-    return number;
-  }
-  double TakeNumber(double low = -kMaxNumber, double high = kMaxNumber) {
-    const auto number = std::bit_cast<double>(Take());
-    if (!(number >= low && number <= high)) FailState("has a number that cannot be");
-    return number;
-  }
-  double TakeVariance() { return TakeNumber(0.0); }
-  bool TakeBool() { return TakeInteger(0, 1) != 0; }
+  const std::string& bytes() const { return bytes_; }
   bool at_end() const { return at_ == bytes_.size(); }
 
  private:
-  std::string_view bytes_;
+  std::string bytes_;
+  bool reads_ = false;
   size_t at_ = 0;
 };
 

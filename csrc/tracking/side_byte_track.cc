@@ -22,22 +22,12 @@ struct Track {
   SideMotion motion;
 
   void Move(const CameraMotion& camera) { motion.Move(camera); }
-  void Write(StateWriter& writer) const {
-    writer.Add(id);
-    writer.Add(int64_t{class_id});
-    writer.Add(missed);
-    writer.Add(consecutive);
-    WriteNumbers(writer, motion.numbers());
-  }
-
-  static Track Read(StateReader& reader) {
-    Track track = {};
-    track.id = reader.TakeInteger(kNoTrack, kMaxSavedIds);
-    track.class_id = static_cast<int32_t>(reader.TakeInteger(INT32_MIN, INT32_MAX));
-    track.missed = reader.TakeNumber(0.0, kMaxSavedFrames);
-    track.consecutive = reader.TakeInteger(0, kMaxSavedFrames);
-    track.motion = SideMotion(ReadNumbers<4>(reader));
-    return track;
+  void Visit(SavedState& state) {
+    state.Integer(id, kNoTrack, kMaxSavedIds);
+    state.Integer(class_id, INT32_MIN, INT32_MAX);
+    state.Number(missed, 0.0, kMaxSavedFrames);
+    state.Integer(consecutive, 0, kMaxSavedFrames);
+    motion.Visit(state);
   }
 };
 
@@ -70,8 +60,8 @@ class SideByteTrack final : public TrackList<Track> {
       if (track.missed > 0) track.consecutive = 0;
       track.missed += step_;
     }
-    Associate(scratch.high, params_.match_threshold, scratch, track_ids);
-    Associate(scratch.low, params_.second_match_threshold, scratch, track_ids);
+    Match(scratch.high, params_.match_threshold, scratch, track_ids);
+    Match(scratch.low, params_.second_match_threshold, scratch, track_ids);
     for (const Detection& detection : scratch.high) {
       if (detection.score < params_.new_track_threshold) continue;
       if (is_full()) break;
@@ -94,39 +84,25 @@ class SideByteTrack final : public TrackList<Track> {
     });
   }
 
-  // The tracks without a match and the detections: those that remain stay in the lists. A match
-  // counts where it overlaps enough, but others that are assigned do take their places.
-  void Associate(std::vector<Detection>& detections, double threshold, Scratch& scratch,
-                 std::span<int64_t> track_ids) {
-    std::vector<int32_t>& wanted = scratch.unmatched;
-    scratch.edges.clear();
-    scratch.overlaps.SetDetections(detections);
-    for (size_t row = 0; row < wanted.size(); ++row) {
-      const Track& track = tracks_[static_cast<size_t>(wanted[row])];
-      scratch.overlaps.Find(track.motion.box(), [&](int32_t column, double iou) {
-        const int32_t class_id = detections[static_cast<size_t>(column)].class_id;
-        if (!params_.class_agnostic && class_id != track.class_id) return;
-        scratch.edges.push_back({static_cast<int32_t>(row), column, RoundToFloat(iou)});
-      });
-    }
-    for (const Edge& edge :
-         scratch.assignment.Solve(scratch.edges, wanted.size(), detections.size())) {
-      if (!AtLeast(edge.gain, 1.0 - threshold)) continue;
-      int32_t& number = wanted[static_cast<size_t>(edge.row)];
-      Detection& detection = detections[static_cast<size_t>(edge.column)];
-      Track& track = tracks_[static_cast<size_t>(number)];
-      track.motion.Correct(detection.corners);
-      track.class_id = detection.class_id;
-      track.missed = 0;
-      ++track.consecutive;
-      if (track.id == kNoTrack && track.consecutive >= params_.confirm_frames) {
-        track.id = next_id_++;
-      }
-      track_ids[static_cast<size_t>(detection.index)] = track.id;
-      number = -1;
-      detection.index = -1;
-    }
-    RemoveMatched(wanted, detections);
+  // A match counts where it overlaps enough, but others that are assigned do take their places.
+  void Match(std::vector<Detection>& detections, double threshold, Scratch& scratch,
+             std::span<int64_t> track_ids) {
+    Associate(
+        scratch.unmatched, detections, scratch,
+        [](const Track& track) { return track.motion.box(); },
+        [](const Detection& /*detection*/, double iou) { return RoundToFloat(iou); },
+        [&](Track& track, const Detection& detection, double iou) {
+          if (!AtLeast(iou, 1.0 - threshold)) return false;
+          track.motion.Correct(detection.corners);
+          track.class_id = detection.class_id;
+          track.missed = 0;
+          ++track.consecutive;
+          if (track.id == kNoTrack && track.consecutive >= params_.confirm_frames) {
+            track.id = next_id_++;
+          }
+          track_ids[static_cast<size_t>(detection.index)] = track.id;
+          return true;
+        });
   }
 };
 
