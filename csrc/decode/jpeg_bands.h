@@ -13,7 +13,7 @@ namespace endcap {
 // `format`. Both return the nanoseconds spent in the decoder, without upsampling, color conversion
 // and the sink.
 
-// decode_scalar: reads the library's rows, in bands of several rows. Not for a raw session.
+// decode_scalar: reads the library's rows, each a band. Not for a raw session.
 int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink);
 
 // decode_simd: reads planes and converts the rows that `sink` needs to RGB or gray, one row a band.

@@ -61,8 +61,7 @@ bool Decodes(std::span<const uint8_t> file, const ImageHeader& header) {
     const jpeg_decompress_struct& info = session.info();
     std::vector<uint8_t> row(size_t{info.output_width} *
                              static_cast<size_t>(info.output_components));
-    std::array<JSAMPROW, 1> rows = {row.data()};
-    while (info.output_scanline < info.output_height) session.ReadRows(rows.data(), 1);
+    while (info.output_scanline < info.output_height) session.ReadRow(row.data());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kCorruptImage) throw;
     return false;
@@ -194,14 +193,11 @@ void LibjpegSession::LeaveOutCutSegment() {
   source_.base.bytes_in_buffer = static_cast<size_t>(end - source_.base.next_input_byte);
 }
 
-int LibjpegSession::ReadRows(JSAMPROW* rows, int capacity) {
+void LibjpegSession::ReadRow(uint8_t* row) {
   JDIMENSION count = 0;
-  Guarded([&count, rows, capacity](jpeg_decompress_struct* info) {
-    count = jpeg_read_scanlines(info, rows, static_cast<JDIMENSION>(capacity));
-  });
+  Guarded([&](jpeg_decompress_struct* info) { count = jpeg_read_scanlines(info, &row, 1); });
   ThrowIfDataLost();
   if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no row");
-  return static_cast<int>(count);
 }
 
 void LibjpegSession::SkipRows(int count) {

@@ -45,12 +45,12 @@ class LibjpegSession {
   void TakeFirstComponentOnly() noexcept;
   // Whether planes have the sizes of this frame. After SetOutput.
   bool HasFrame(const JpegFrame& frame) const noexcept;
-  // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
+  // Starts; for ReadPlanes where `raw`, else for ReadRow. A multi-scan file is read whole here.
   void Start(bool raw);
-  // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
-  int ReadRows(JSAMPROW* rows, int capacity);
+  // Reads the next row. Throws when the data is damaged up to there.
+  void ReadRow(uint8_t* row);
   // Skips `count` rows, without the last of the image: their entropy coding is read, no more.
-  // Throws as ReadRows.
+  // Throws as ReadRow.
   void SkipRows(int count);
   // Reads one row of MCUs, `rows` rows of the image at full size, as its components' samples.
   // planes: null to read the entropy coding and write no sample.

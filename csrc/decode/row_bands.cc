@@ -7,56 +7,6 @@
 #include "decode/jpeg_bands.h"
 
 namespace endcap {
-namespace {
-
-// Rows a band: two rows of the largest MCU, small enough to stay in the second-level cache.
-constexpr int kBandRows = 16;
-
-// Reads rows into one band buffer after the other.
-class BandReader {
- public:
-  BandReader(LibjpegSession& session, const BandFormat& format)
-      : session_(session),
-        format_(format),
-        four_color_(session.info().out_color_space == JCS_CMYK),
-        band_(RowBytes(format.channels) * kBandRows + kRowSlackBytes),
-        cmyk_(four_color_ ? RowBytes(4) * kBandRows : 0) {}
-
-  RowBand Read(int first_row) {
-    const int wanted = std::min(kBandRows, format_.height - first_row);
-    const size_t stride = RowBytes(four_color_ ? 4 : format_.channels);
-    uint8_t* buffer = four_color_ ? cmyk_.data() : band_.data();
-    for (int filled = 0; filled < wanted;) {
-      std::array<JSAMPROW, kBandRows> rows{};
-      for (int i = filled; i < wanted; ++i) {
-        rows[static_cast<size_t>(i - filled)] = buffer + stride * static_cast<size_t>(i);
-      }
-      filled += session_.ReadRows(rows.data(), wanted - filled);
-    }
-    if (four_color_) ConvertCmyk(wanted);
-    return {band_.data(), static_cast<ptrdiff_t>(RowBytes(format_.channels)), first_row, wanted};
-  }
-
- private:
-  size_t RowBytes(int channels) const {
-    return static_cast<size_t>(format_.width) * static_cast<size_t>(channels);
-  }
-  void ConvertCmyk(int rows) {
-    for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-      const uint8_t* cmyk = cmyk_.data() + row * RowBytes(4);
-      ConvertCmykRow({cmyk, cmyk + 1, cmyk + 2, cmyk + 3}, 4, format_.width, format_.channels,
-                     band_.data() + row * RowBytes(format_.channels));
-    }
-  }
-
-  LibjpegSession& session_;
-  BandFormat format_;
-  bool four_color_;
-  std::vector<uint8_t> band_;
-  std::vector<uint8_t> cmyk_;
-};
-
-}  // namespace
 
 void ConvertCmykRow(const std::array<const uint8_t*, 4>& ink, int step, int width, int channels,
                     uint8_t* out) {
@@ -72,19 +22,28 @@ void ConvertCmykRow(const std::array<const uint8_t*, 4>& ink, int step, int widt
 }
 
 int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink) {
+  constexpr int kLeastSkip = 16;  // rows
+  const bool four_color = session.info().out_color_space == JCS_CMYK;
+  const auto width = static_cast<size_t>(format.width);
+  const size_t row_bytes = width * static_cast<size_t>(format.channels);
+  std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
+  std::vector<uint8_t> cmyk(four_color ? 4 * width : 0);
   int64_t decode_ns = 0;
   const int end_row = std::min(sink.EndRow(), format.height);
-  BandReader reader(session, format);
-  for (int row = 0; row < end_row; row += kBandRows) {
+  for (int row = 0; row < end_row; ++row) {
     const int64_t start = SteadyNowNs();
     // Never to the end: the library would then not read the rest of the file.
-    if (const int next = sink.NextRow(row); next >= row + kBandRows && next < end_row) {
+    if (const int next = sink.NextRow(row); next >= row + kLeastSkip && next < end_row) {
       session.SkipRows(next - row);
       row = next;
     }
-    const RowBand band = reader.Read(row);
+    session.ReadRow(four_color ? cmyk.data() : pixels.data());
+    if (four_color) {
+      ConvertCmykRow({cmyk.data(), cmyk.data() + 1, cmyk.data() + 2, cmyk.data() + 3}, 4,
+                     format.width, format.channels, pixels.data());
+    }
     decode_ns += SteadyNowNs() - start;
-    sink.Consume(band);
+    sink.Consume({pixels.data(), static_cast<ptrdiff_t>(row_bytes), row, 1});
   }
   return decode_ns;
 }
