@@ -71,10 +71,8 @@ PixelRect StoredWindow(const BandFormat& stored, int orientation, const PixelRec
   return rect;
 }
 
-bool IsFourColor(JpegColor color) { return color == JpegColor::kCmyk || color == JpegColor::kYcck; }
-
 J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
-  if (IsFourColor(header.color)) return JCS_CMYK;
+  if (header.color == JpegColor::kCmyk || header.color == JpegColor::kYcck) return JCS_CMYK;
   if (channels == 4) return JCS_EXT_RGBX;
   return channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
@@ -113,27 +111,7 @@ DecodeReport OtherFormatToBands(const ImageView& image, const ImageHeader& heade
   const BandFormat format = DecodedFormat(header, options);
   sink.Begin(format);
   StoredRows rows(format, options.alpha, sink);
-  switch (header.format) {
-    case FileFormat::kPng:
-      PngToRows(file, header, rows);
-      break;
-    case FileFormat::kWebp:
-      WebpToRows(file, header, rows);
-      break;
-    case FileFormat::kBmp:
-      BmpToRows(file, header, rows);
-      break;
-    case FileFormat::kGif:
-      GifToRows(file, header, rows);
-      break;
-    case FileFormat::kY4m:
-      Fail(ErrorCode::kUnsupported,
-           "a Y4M file holds planes of YUV, not RGB: preprocess it, for example with fit=stretch "
-           "and "
-           "the size of the frame");
-    case FileFormat::kJpeg:
-      Fail(ErrorCode::kInternal, "a JPEG is decoded elsewhere");
-  }
+  FileToRows(file, header, rows);
   return {SteadyNowNs() - start - rows.sink_ns(), {}};
 }
 

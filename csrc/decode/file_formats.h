@@ -36,9 +36,6 @@ class StoredRows {
   int64_t sink_ns() const noexcept { return sink_ns_; }
 
  private:
-  template <StoredPixels kStored>
-  void Convert(const uint8_t* pixels);
-
   BandFormat format_;
   Alpha alpha_;
   BandSink& sink_;
@@ -47,7 +44,11 @@ class StoredRows {
   int64_t sink_ns_ = 0;
 };
 
-// The readers of each file format, chosen by header.cc (headers) and decode.cc (pixels).
+// Puts the rows of a file other than a JPEG into `rows`, by the reader of its format. Throws as
+// those, and kUnsupported for a Y4M file, which has no rows of pixels.
+void FileToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+
+// The readers of each file format, chosen by header.cc.
 //
 // Read...Header: `file` begins as files of the format do. The header's pixels and all limits but
 // formats and max_bytes are checked, nothing is allocated. Throws as ReadHeader.

@@ -102,30 +102,32 @@ FileFormat AcceptedFormat(std::string_view data, const DecodeLimits& limits) {
   return *format;
 }
 
-ImageHeader ReadHeaderOf(FileFormat format, std::span<const uint8_t> file,
-                         const DecodeLimits& limits, Damaged damaged) {
-  switch (format) {
-    case FileFormat::kJpeg:
-      return ReadJpegHeader(file, limits, damaged);
-    case FileFormat::kPng:
-      return ReadPngHeader(file, limits);
-    case FileFormat::kWebp:
-      return ReadWebpHeader(file, limits);
-    case FileFormat::kBmp:
-      return ReadBmpHeader(file, limits);
-    case FileFormat::kGif:
-      return ReadGifHeader(file, limits);
-    case FileFormat::kY4m:
-      return ReadY4mHeader(file, limits);
-  }
-  Fail(ErrorCode::kInternal, "an unknown file format");
-}
+struct FormatReader {
+  std::string_view name;
+  ImageHeader (*read_header)(std::span<const uint8_t> file, const DecodeLimits& limits);
+  void (*read_rows)(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows);
+};
+
+// In the order of FileFormat. The reader of JPEGs has other arguments.
+constexpr FormatReader kReaders[] = {
+    {"JPEG"sv, nullptr, nullptr},           {"PNG"sv, ReadPngHeader, PngToRows},
+    {"WebP"sv, ReadWebpHeader, WebpToRows}, {"BMP"sv, ReadBmpHeader, BmpToRows},
+    {"GIF"sv, ReadGifHeader, GifToRows},    {"Y4M"sv, ReadY4mHeader, nullptr}};
+
+const FormatReader& ReaderOf(FileFormat format) { return kReaders[static_cast<size_t>(format)]; }
 
 }  // namespace
 
-std::string_view FileFormatName(FileFormat format) noexcept {
-  constexpr std::array kNames = {"JPEG"sv, "PNG"sv, "WebP"sv, "BMP"sv, "GIF"sv, "Y4M"sv};
-  return kNames[static_cast<size_t>(format)];
+std::string_view FileFormatName(FileFormat format) noexcept { return ReaderOf(format).name; }
+
+void FileToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows) {
+  const FormatReader& reader = ReaderOf(header.format);
+  if (reader.read_rows == nullptr) {
+    Fail(ErrorCode::kUnsupported, "a ", reader.name,
+         " file holds planes of YUV, not RGB: preprocess it, for example with fit=stretch and the "
+         "size of the frame");
+  }
+  reader.read_rows(file, header, rows);
 }
 
 bool BeginsAsFile(std::string_view beginning) noexcept {
@@ -182,7 +184,8 @@ ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits, Damag
   const FileFormat format = AcceptedFormat(
       std::string_view(reinterpret_cast<const char*>(file.data()), file.size()), limits);
   CheckByteLimit(file.size(), limits);
-  return ReadHeaderOf(format, file, limits, damaged);
+  if (format == FileFormat::kJpeg) return ReadJpegHeader(file, limits, damaged);
+  return ReaderOf(format).read_header(file, limits);
 }
 
 }  // namespace endcap
