@@ -32,6 +32,10 @@ enum Compression : uint32_t {
   kMasksWithAlpha = 6,
 };
 
+size_t RowStride(int width, unsigned bits) {
+  return (static_cast<size_t>(width) * bits + 31) / 32 * 4;
+}
+
 struct BmpLayout {
   int width = 0;  // pixels
   int height = 0;
@@ -44,11 +48,11 @@ struct BmpLayout {
   std::span<const uint8_t> pixels;
 
   bool is_rle() const { return compression == kRle8 || compression == kRle4; }
-  size_t row_bits() const { return static_cast<size_t>(width) * bits; }
-  size_t row_stride() const { return (row_bits() + 31) / 32 * 4; }
+  size_t row_stride() const { return RowStride(width, bits); }
   // The last row need not be padded.
   size_t pixel_bytes() const {
-    return row_stride() * static_cast<size_t>(height - 1) + (row_bits() + 7) / 8;
+    return row_stride() * static_cast<size_t>(height - 1) +
+           (static_cast<size_t>(width) * bits + 7) / 8;
   }
 };
 
@@ -178,10 +182,8 @@ class RowReader {
  public:
   explicit RowReader(const BmpLayout& layout)
       : layout_(layout),
-        red_(layout.masks[0]),
-        green_(layout.masks[1]),
-        blue_(layout.masks[2]),
-        alpha_(layout.masks[3]),
+        channels_{MaskedChannel(layout.masks[0]), MaskedChannel(layout.masks[1]),
+                  MaskedChannel(layout.masks[2]), MaskedChannel(layout.masks[3])},
         row_(static_cast<size_t>(layout.width) * kRgbaChannels) {
     colors_.fill({0, 0, 0, 255});
     const size_t count = layout.palette.size() / layout.palette_step;
@@ -191,22 +193,15 @@ class RowReader {
     }
   }
 
-  const uint8_t* FromIndices(const uint8_t* indices) {
-    for (int x = 0; x < layout_.width; ++x) Store(x, colors_[indices[x]]);
-    return row_.data();
-  }
-
-  const uint8_t* FromStored(const uint8_t* stored) {
-    for (int x = 0; x < layout_.width; ++x) Store(x, Pixel(stored, static_cast<size_t>(x)));
+  const uint8_t* Read(const uint8_t* stored) {
+    for (size_t x = 0; x < static_cast<size_t>(layout_.width); ++x) {
+      std::memcpy(row_.data() + x * kRgbaChannels, Pixel(stored, x).data(), kRgbaChannels);
+    }
     return row_.data();
   }
 
  private:
   using Rgba = std::array<uint8_t, kRgbaChannels>;
-
-  void Store(int x, const Rgba& color) {
-    std::memcpy(row_.data() + static_cast<size_t>(x) * kRgbaChannels, color.data(), kRgbaChannels);
-  }
 
   Rgba Pixel(const uint8_t* row, size_t x) const {
     switch (layout_.bits) {
@@ -227,27 +222,25 @@ class RowReader {
   }
 
   Rgba Masked(uint32_t pixel) const {
-    return {red_.Value(pixel, 0), green_.Value(pixel, 0), blue_.Value(pixel, 0),
-            alpha_.Value(pixel, 255)};
+    return {channels_[0].Value(pixel, 0), channels_[1].Value(pixel, 0),
+            channels_[2].Value(pixel, 0), channels_[3].Value(pixel, 255)};
   }
 
   const BmpLayout& layout_;
-  MaskedChannel red_;
-  MaskedChannel green_;
-  MaskedChannel blue_;
-  MaskedChannel alpha_;
+  std::array<MaskedChannel, kRgbaChannels> channels_;
   std::array<Rgba, 256> colors_{};
   std::vector<uint8_t> row_;
 };
 
-// Decodes RLE to one index a pixel, rows as stored from the bottom up. Pixels that the file
-// leaves out have index 0, those beyond the end of a row are dropped.
+// Decodes RLE to the pixels of a BMP of 8 bits without it. Pixels that the file leaves out have
+// index 0, those beyond the end of a row are dropped.
 class RleReader {
  public:
   explicit RleReader(const BmpLayout& layout)
       : layout_(layout),
         reader_(layout.pixels.data(), layout.pixels.size()),
-        indices_(static_cast<size_t>(layout.width) * static_cast<size_t>(layout.height)) {}
+        stride_(RowStride(layout.width, 8)),
+        indices_(stride_ * static_cast<size_t>(layout.height)) {}
 
   std::vector<uint8_t> Read() {
     while (y_ < layout_.height) {
@@ -288,8 +281,8 @@ class RleReader {
 
   void Put(unsigned index) {
     if (x_ >= layout_.width || y_ >= layout_.height) return;
-    indices_[static_cast<size_t>(y_) * static_cast<size_t>(layout_.width) +
-             static_cast<size_t>(x_)] = static_cast<uint8_t>(index);
+    indices_[static_cast<size_t>(y_) * stride_ + static_cast<size_t>(x_)] =
+        static_cast<uint8_t>(index);
     ++x_;
   }
 
@@ -318,6 +311,7 @@ class RleReader {
 
   const BmpLayout& layout_;
   ByteReader reader_;
+  size_t stride_;
   std::vector<uint8_t> indices_;
   int x_ = 0;
   int y_ = 0;
@@ -343,22 +337,23 @@ ImageHeader ReadBmpHeader(std::span<const uint8_t> file, const DecodeLimits& lim
 }
 
 void BmpToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredRows& rows) {
-  const BmpLayout layout = ReadLayout(file);
+  BmpLayout layout = ReadLayout(file);
   if (layout.width != header.width || layout.height != header.height ||
       (!layout.is_rle() && layout.pixels.size() < layout.pixel_bytes())) {
     FailChanged(FileFormat::kBmp);
   }
-  RowReader reader(layout);
   std::vector<uint8_t> indices;
-  if (layout.is_rle()) indices = RleReader(layout).Read();
+  if (layout.is_rle()) {
+    indices = RleReader(layout).Read();
+    layout.bits = 8;
+    layout.pixels = indices;
+  }
+  RowReader reader(layout);
   for (int row = 0; row < rows.end_row(); ++row) {
     if (!rows.Needs(row)) continue;
     const auto stored = static_cast<size_t>(layout.top_down ? row : layout.height - 1 - row);
-    const uint8_t* pixels =
-        layout.is_rle()
-            ? reader.FromIndices(indices.data() + stored * static_cast<size_t>(layout.width))
-            : reader.FromStored(layout.pixels.data() + stored * layout.row_stride());
-    rows.Put(row, StoredPixels::kRgba, pixels);
+    rows.Put(row, StoredPixels::kRgba,
+             reader.Read(layout.pixels.data() + stored * layout.row_stride()));
   }
 }
 

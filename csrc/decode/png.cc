@@ -269,24 +269,15 @@ void PngToRows(std::span<const uint8_t> file, const ImageHeader& header, StoredR
   session.Start(header);
   const size_t row_bytes = session.row_bytes();
   const StoredPixels stored = session.stored();
-  if (session.passes() == 1) {
-    std::vector<uint8_t> pixels(row_bytes);
-    for (int row = 0; row < rows.end_row(); ++row) {
-      session.ReadRow(pixels.data(), row == header.height - 1);
-      if (rows.Needs(row)) rows.Put(row, stored, pixels.data());
-    }
-    return;
-  }
-  std::vector<uint8_t> pixels(row_bytes * static_cast<size_t>(header.height));
-  for (int pass = 0; pass < session.passes(); ++pass) {
-    for (int row = 0; row < header.height; ++row) {
-      const bool is_last = pass == session.passes() - 1 && row == header.height - 1;
-      session.ReadRow(pixels.data() + row_bytes * static_cast<size_t>(row), is_last);
-    }
-  }
-  for (int row = 0; row < rows.end_row(); ++row) {
-    if (rows.Needs(row)) {
-      rows.Put(row, stored, pixels.data() + row_bytes * static_cast<size_t>(row));
+  // Of several passes the rows are kept: the last completes them.
+  const bool interlaced = session.passes() > 1;
+  std::vector<uint8_t> pixels(row_bytes * static_cast<size_t>(interlaced ? header.height : 1));
+  for (int pass = 1; pass <= session.passes(); ++pass) {
+    const bool completes = pass == session.passes();
+    for (int row = 0; row < (interlaced ? header.height : rows.end_row()); ++row) {
+      uint8_t* at = pixels.data() + (interlaced ? row_bytes * static_cast<size_t>(row) : 0);
+      session.ReadRow(at, completes && row == header.height - 1);
+      if (completes && rows.Needs(row)) rows.Put(row, stored, at);
     }
   }
 }

@@ -139,31 +139,15 @@ std::vector<uint8_t> DecodePicture(const WebpPicture& picture) {
   return pixels;
 }
 
-// Lays rows of a frame on a transparent canvas.
-class FrameRow {
- public:
-  explicit FrameRow(const WebpPicture& picture)
-      : picture_(picture), row_(static_cast<size_t>(picture.canvas_w) * kChannels) {}
-
-  const uint8_t* Make(int row, const uint8_t* pixels) {
-    std::fill(row_.begin(), row_.end(), uint8_t{0});
-    const int inside = row - picture_.y;
-    if (inside < 0 || inside >= picture_.height) return row_.data();
-    const uint8_t* from = pixels + picture_.row_bytes() * static_cast<size_t>(inside);
-    uint8_t* to = row_.data() + static_cast<size_t>(picture_.x) * kChannels;
-    const int stored = ChannelCount(picture_.stored());
-    for (int x = 0; x < picture_.width; ++x, from += stored, to += kChannels) {
-      to[3] = 255;
-      std::memcpy(to, from, static_cast<size_t>(stored));
-    }
-    return row_.data();
+// Puts a row of a frame in its place of a row of the canvas, of four channels.
+void PlaceRow(const WebpPicture& picture, const uint8_t* from, std::vector<uint8_t>& canvas) {
+  uint8_t* to = canvas.data() + static_cast<size_t>(picture.x) * 4;
+  const auto stored = static_cast<size_t>(ChannelCount(picture.stored()));
+  for (int x = 0; x < picture.width; ++x, from += stored, to += 4) {
+    to[3] = 255;
+    std::memcpy(to, from, stored);
   }
-
- private:
-  static constexpr size_t kChannels = 4;
-  const WebpPicture& picture_;
-  std::vector<uint8_t> row_;
-};
+}
 
 }  // namespace
 
@@ -190,15 +174,20 @@ void WebpToRows(std::span<const uint8_t> file, const ImageHeader& header, Stored
     FailChanged(FileFormat::kWebp);
   }
   const std::vector<uint8_t> pixels = DecodePicture(picture);
-  FrameRow canvas(picture);
+  std::vector<uint8_t> canvas(static_cast<size_t>(picture.canvas_w) * 4);
   for (int row = 0; row < rows.end_row(); ++row) {
     if (!rows.Needs(row)) continue;
+    const int inside = row - picture.y;
+    const bool in_frame = inside >= 0 && inside < picture.height;
+    const uint8_t* from =
+        pixels.data() + (in_frame ? picture.row_bytes() * static_cast<size_t>(inside) : 0);
     if (picture.fills_canvas()) {
-      rows.Put(row, picture.stored(),
-               pixels.data() + picture.row_bytes() * static_cast<size_t>(row));
-    } else {
-      rows.Put(row, StoredPixels::kRgba, canvas.Make(row, pixels.data()));
+      rows.Put(row, picture.stored(), from);
+      continue;
     }
+    std::ranges::fill(canvas, uint8_t{0});  // transparent outside of the frame
+    if (in_frame) PlaceRow(picture, from, canvas);
+    rows.Put(row, StoredPixels::kRgba, canvas.data());
   }
 }
 

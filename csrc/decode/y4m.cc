@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -49,28 +51,26 @@ int ReadSide(std::string_view text) {
   return side;
 }
 
-// The tag C: how chroma is sampled. Its samples count as centred, whatever the tag says of that.
+// The values of the tag C, and their chroma. Its samples count as centred, whatever the tag says.
+struct Sampling {
+  std::string_view tag;
+  int step_x;
+  int step_y;
+};
+constexpr Sampling kSamplings[] = {{"420", 2, 2},      {"420jpeg", 2, 2}, {"420mpeg2", 2, 2},
+                                   {"420paldv", 2, 2}, {"nv12", 2, 2},    {"mono", 2, 2},
+                                   {"422", 2, 1},      {"440", 1, 2},     {"444", 1, 1}};
+
 void ReadChroma(std::string_view text, Y4mFrame& frame) {
-  ImageView& image = frame.image;
-  image.format = text == "nv12" ? PixelFormat::kNv12 : PixelFormat::kPlanarYuv;
-  frame.is_gray = text == "mono";
-  if (text == "420"sv || text == "420jpeg"sv || text == "420mpeg2"sv || text == "420paldv"sv ||
-      text == "nv12"sv) {
-    image.chroma_step_x = 2;
-    image.chroma_step_y = 2;
-  } else if (text == "422"sv) {
-    image.chroma_step_x = 2;
-    image.chroma_step_y = 1;
-  } else if (text == "440"sv) {
-    image.chroma_step_x = 1;
-    image.chroma_step_y = 2;
-  } else if (text == "444"sv) {
-    image.chroma_step_x = 1;
-    image.chroma_step_y = 1;
-  } else if (!frame.is_gray) {
+  const auto* const sampling = std::ranges::find(kSamplings, text, &Sampling::tag);
+  if (sampling == std::end(kSamplings)) {
     Fail(ErrorCode::kUnsupported, "the Y4M file has samples of the kind C", text.substr(0, 16),
          ": give 8 bits a sample, as C420, C422, C440, C444, Cmono or Cnv12");
   }
+  frame.image.format = text == "nv12" ? PixelFormat::kNv12 : PixelFormat::kPlanarYuv;
+  frame.image.chroma_step_x = sampling->step_x;
+  frame.image.chroma_step_y = sampling->step_y;
+  frame.is_gray = text == "mono";
 }
 
 // The tags X: of others than these nothing is known, and they are skipped.
