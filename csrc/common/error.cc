@@ -1,30 +1,17 @@
 #include "endcap/error.h"
 
+#include <array>
 #include <exception>
 #include <new>
 
 namespace endcap {
 
 std::string_view ErrorCodeName(ErrorCode code) noexcept {
-  switch (code) {
-    case ErrorCode::kOk:
-      return "ok";
-    case ErrorCode::kCorruptImage:
-      return "corrupt_image";
-    case ErrorCode::kImageLimit:
-      return "image_limit";
-    case ErrorCode::kUnsupported:
-      return "unsupported";
-    case ErrorCode::kInvalidArgument:
-      return "invalid_argument";
-    case ErrorCode::kCuda:
-      return "cuda";
-    case ErrorCode::kOutOfMemory:
-      return "out_of_memory";
-    case ErrorCode::kInternal:
-      return "internal";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 8> kNames = {
+      "ok",   "corrupt_image", "image_limit", "unsupported", "invalid_argument",
+      "cuda", "out_of_memory", "internal"};
+  const auto number = static_cast<size_t>(code);
+  return number < kNames.size() ? kNames[number] : "unknown";
 }
 
 std::string ClipText(std::string_view text) {

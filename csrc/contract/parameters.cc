@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "common/fail.h"
@@ -8,21 +9,9 @@
 namespace endcap {
 
 std::string ConfigName(DType dtype) {
-  switch (dtype) {
-    case DType::kUint8:
-      return std::string(kConfigUint8);
-    case DType::kInt8:
-      return "TYPE_INT8";
-    case DType::kInt32:
-      return "TYPE_INT32";
-    case DType::kInt64:
-      return "TYPE_INT64";
-    case DType::kFloat16:
-      return "TYPE_FP16";
-    case DType::kFloat32:
-      return "TYPE_FP32";
-  }
-  Fail(ErrorCode::kInternal, "a tensor has a dtype that Triton has no name for");
+  constexpr std::array<std::string_view, 6> kNames = {kConfigUint8, "TYPE_INT8", "TYPE_INT32",
+                                                      "TYPE_FP16",  "TYPE_FP32", "TYPE_INT64"};
+  return std::string(kNames[static_cast<size_t>(dtype)]);
 }
 
 TensorContract MakeContract(std::string_view name, std::string_view data_type,

@@ -1,5 +1,6 @@
 #include "decode/cuda/nvjpeg_decoder.h"
 
+#include <array>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -13,31 +14,19 @@ namespace endcap {
 namespace {
 
 const char* Name(nvjpeg::Status status) {
-  switch (status) {
-    case nvjpeg::kSuccess:
-      return "success";
-    case nvjpeg::kNotInitialized:
-      return "not initialized";
-    case nvjpeg::kInvalidParameter:
-      return "invalid parameter";
-    case nvjpeg::kBadJpeg:
-      return "bad JPEG";
-    case nvjpeg::kJpegNotSupported:
-      return "JPEG not supported";
-    case nvjpeg::kAllocatorFailure:
-      return "allocator failure";
-    case nvjpeg::kExecutionFailed:
-      return "execution failed";
-    case nvjpeg::kArchMismatch:
-      return "architecture mismatch";
-    case nvjpeg::kInternalError:
-      return "internal error";
-    case nvjpeg::kImplementationNotSupported:
-      return "implementation not supported";
-    case nvjpeg::kIncompleteBitstream:
-      return "incomplete bitstream";
-  }
-  return "an unknown status";
+  constexpr std::array kNames = {"success",
+                                 "not initialized",
+                                 "invalid parameter",
+                                 "bad JPEG",
+                                 "JPEG not supported",
+                                 "allocator failure",
+                                 "execution failed",
+                                 "architecture mismatch",
+                                 "internal error",
+                                 "implementation not supported",
+                                 "incomplete bitstream"};
+  const auto number = static_cast<size_t>(status);
+  return number < kNames.size() ? kNames[number] : "an unknown status";
 }
 
 // Throws kOutOfMemory or kCuda for anything but success.
