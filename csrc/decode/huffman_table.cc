@@ -33,15 +33,16 @@ HuffmanCode HuffmanSearch::Find(uint64_t bits) const noexcept {
 HuffmanTable::HuffmanTable(Use use, const HuffmanCodes& codes) noexcept : search_(codes) {
   ForEachShortCode(codes, [&](const HuffmanCode& code, size_t first, size_t count) {
     const auto enter = [&](int value, size_t lookup, size_t lookups) {
-      const auto entry =
-          HuffmanEntry::Value(code.length + code.value_bits(), code.run() + 1, value);
+      const auto length = static_cast<uint8_t>(code.length + code.value_bits());
+      const auto stored = static_cast<int16_t>(value);
+      const HuffmanEntry entry = {length, static_cast<uint8_t>(code.run() + 1), 0, length, stored,
+                                  stored};
       std::fill_n(entries_.begin() + static_cast<ptrdiff_t>(lookup), lookups, entry);
     };
     if (use == Use::kDc && code.value_bits() == 0) {
       enter(0, first, count);
     } else if (!ForEachValue(code, first, count, enter)) {
-      std::fill_n(entries_.begin() + static_cast<ptrdiff_t>(first), count,
-                  HuffmanEntry::Code(code.length, code.symbol));
+      std::fill_n(entries_.begin() + static_cast<ptrdiff_t>(first), count, MakeEntry(code));
     }
   });
   if (use == Use::kBands) JoinValues();
@@ -52,10 +53,12 @@ void HuffmanTable::JoinValues() noexcept {
   for (size_t i = 0; i < kHuffmanLookups; ++i) {
     HuffmanEntry& entry = entries_[i];
     if (!entry.has_values()) continue;
-    const unsigned length = entry.first_length();
+    const unsigned length = entry.first_length;
     const HuffmanEntry& next = entries_[(i << length) % kHuffmanLookups];
-    if (next.has_values() && length + next.first_length() <= kHuffmanLookupBits) {
-      entry = entry.With(next);
+    if (next.has_values() && length + next.first_length <= kHuffmanLookupBits) {
+      entry.length = static_cast<uint8_t>(length + next.first_length);
+      entry.second_step = next.first_step;
+      entry.second_value = next.first_value;
     }
   }
 }

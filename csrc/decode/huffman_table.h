@@ -80,58 +80,21 @@ bool ForEachValue(const HuffmanCode& code, size_t first, size_t count, Visit vis
 //   values:  one or two codes with the values behind them
 //   code:    a code alone, where its value is cut off or where it has none
 //   nothing: a code that is longer; see HuffmanTable::Search
-class HuffmanEntry {
- public:
-  constexpr HuffmanEntry() = default;
-  static constexpr HuffmanEntry Code(unsigned length, unsigned symbol) noexcept {
-    return HuffmanEntry(uint64_t{length} | uint64_t{symbol} << kFirstValue);
-  }
-  // `length`: of the code and its value.
-  static constexpr HuffmanEntry Value(unsigned length, unsigned step, int value) noexcept {
-    return HuffmanEntry(uint64_t{length} | uint64_t{step} << kFirstStep |
-                        uint64_t{length} << kFirstLength | Bits(value) << kFirstValue |
-                        Bits(value) << kSecondValue);
-  }
-  // This value and the first of the next entry.
-  constexpr HuffmanEntry With(const HuffmanEntry& next) const noexcept {
-    return HuffmanEntry((bits_ & kFirstMask) | uint64_t{length() + next.first_length()} |
-                        uint64_t{next.first_step()} << kSecondStep |
-                        Bits(next.first_value()) << kSecondValue);
-  }
+struct HuffmanEntry {
+  bool nothing() const noexcept { return length == 0; }
+  bool has_values() const noexcept { return first_step != 0; }
+  // Of a code alone, whose symbol is in the place of the value.
+  unsigned run() const noexcept { return static_cast<unsigned>(first_value) >> 4; }
+  unsigned value_bits() const noexcept { return static_cast<unsigned>(first_value) & 15; }
 
-  constexpr bool nothing() const noexcept { return bits_ == 0; }
-  constexpr bool has_values() const noexcept { return first_step() != 0; }
-  // Of all of it, and without the second value.
-  constexpr unsigned length() const noexcept { return static_cast<unsigned>(bits_ & kLengthMask); }
-  constexpr unsigned first_length() const noexcept { return Byte(kFirstLength); }
+  uint8_t length = 0;  // of all of it
   // How far the first value is from the one before, and the second from the first. Where there is
   // no second value it is the first again, at the same place.
-  constexpr unsigned first_step() const noexcept { return Byte(kFirstStep); }
-  constexpr unsigned second_step() const noexcept { return Byte(kSecondStep); }
-  constexpr int first_value() const noexcept { return static_cast<int16_t>(bits_ >> kFirstValue); }
-  constexpr int second_value() const noexcept {
-    return static_cast<int16_t>(bits_ >> kSecondValue);
-  }
-  // Of a code alone.
-  constexpr unsigned run() const noexcept { return Byte(kFirstValue) >> 4; }
-  constexpr unsigned value_bits() const noexcept { return Byte(kFirstValue) & 15; }
-
- private:
-  static constexpr unsigned kFirstStep = 8;
-  static constexpr unsigned kSecondStep = 16;
-  static constexpr unsigned kFirstLength = 24;
-  static constexpr unsigned kFirstValue = 32;
-  static constexpr unsigned kSecondValue = 48;
-  static constexpr uint64_t kLengthMask = 63;
-  static constexpr uint64_t kFirstMask = 0xFFFF'FF00'FF00;
-
-  static constexpr uint64_t Bits(int value) noexcept { return static_cast<uint16_t>(value); }
-  constexpr explicit HuffmanEntry(uint64_t bits) noexcept : bits_(bits) {}
-  constexpr unsigned Byte(unsigned shift) const noexcept {
-    return static_cast<uint8_t>(bits_ >> shift);
-  }
-
-  uint64_t bits_ = 0;
+  uint8_t first_step = 0;
+  uint8_t second_step = 0;
+  uint8_t first_length = 0;  // of the first value and its code
+  int16_t first_value = 0;
+  int16_t second_value = 0;
 };
 
 // A Huffman table of progressive scans. Source: ITU-T T.81, G.1.2; two values at a time are ours.
@@ -150,12 +113,13 @@ class HuffmanTable {
     return entries_[static_cast<size_t>(bits >> (64 - kHuffmanLookupBits))];
   }
   // The code that begins `bits`, without its value; its length is 17 where there is none.
-  HuffmanEntry Search(uint64_t bits) const noexcept {
-    const HuffmanCode code = search_.Find(bits);
-    return HuffmanEntry::Code(code.length, code.symbol);
-  }
+  HuffmanEntry Search(uint64_t bits) const noexcept { return MakeEntry(search_.Find(bits)); }
 
  private:
+  static HuffmanEntry MakeEntry(const HuffmanCode& code) noexcept {
+    return {.length = static_cast<uint8_t>(code.length),
+            .first_value = static_cast<int16_t>(code.symbol)};
+  }
   void JoinValues() noexcept;
 
   std::array<HuffmanEntry, kHuffmanLookups> entries_{};

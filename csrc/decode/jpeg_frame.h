@@ -10,8 +10,6 @@
 namespace endcap {
 
 inline constexpr int kBlockSide = 8;
-// The most blocks of an MCU where a scan has several components. Source: ITU-T T.81, B.2.3.
-inline constexpr size_t kMaxBlocksPerMcu = 10;
 
 // A component of a file, and the plane that it decodes to.
 struct JpegComponent {

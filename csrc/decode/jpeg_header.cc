@@ -1,15 +1,12 @@
-#include <algorithm>
-
 #include "common/fail.h"
 #include "decode/file_formats.h"
+#include "decode/jpeg_frame.h"
 #include "decode/jpeg_markers.h"
 
 // The header of a JPEG: its markers and their limits, before anything is allocated.
 
 namespace endcap {
 namespace {
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // 8x8 blocks of all components: those that hold samples of the image, and those of whole MCUs.
 struct BlockCounts {
@@ -18,21 +15,13 @@ struct BlockCounts {
 };
 
 BlockCounts CountBlocks(const JpegMarkers& markers) {
-  int max_h = 1;
-  int max_v = 1;
-  for (int i = 0; i < markers.component_count; ++i) {
-    max_h = std::max(max_h, markers.components[static_cast<size_t>(i)].horizontal_sampling);
-    max_v = std::max(max_v, markers.components[static_cast<size_t>(i)].vertical_sampling);
-  }
-  const int64_t mcus = CeilDivide(markers.width, int64_t{8} * max_h) *
-                       CeilDivide(markers.height, int64_t{8} * max_v);
+  const JpegFrame frame = MakeFrame(markers, kBlockSide);
+  const int64_t mcus = int64_t{frame.mcus_per_row} * frame.mcu_rows;
   BlockCounts blocks;
-  for (int i = 0; i < markers.component_count; ++i) {
-    const auto& component = markers.components[static_cast<size_t>(i)];
-    const int64_t width = CeilDivide(int64_t{markers.width} * component.horizontal_sampling, max_h);
-    const int64_t height = CeilDivide(int64_t{markers.height} * component.vertical_sampling, max_v);
-    blocks.in_image += CeilDivide(width, 8) * CeilDivide(height, 8);
-    blocks.in_mcus += mcus * component.horizontal_sampling * component.vertical_sampling;
+  for (size_t i = 0; i < frame.component_count; ++i) {
+    const JpegComponent& component = frame.components[i];
+    blocks.in_image += int64_t{component.width_in_blocks} * component.height_in_blocks;
+    blocks.in_mcus += mcus * component.h * component.v;
   }
   return blocks;
 }
@@ -115,7 +104,8 @@ ScanSummary CheckScans(const uint8_t* bytes, size_t size, const JpegMarkers& mar
 int64_t CountJpegBlocks(std::span<const uint8_t> file) noexcept {
   try {
     const JpegMarkers markers = ReadMarkers(file.data(), file.size());
-    return markers.width == 0 || markers.height == 0 ? 0 : CountBlocks(markers).in_image;
+    CheckKind(markers);
+    return CountBlocks(markers).in_image;
   } catch (const Error&) {
     return 0;
   }

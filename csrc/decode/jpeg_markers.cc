@@ -260,6 +260,24 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
   return summary;
 }
 
+bool CanDecodeScan(const ScanHeader& scan, const JpegTables& tables,
+                   const JpegMarkers& markers) noexcept {
+  const bool needs_dc = !markers.progressive() || (scan.first == 0 && scan.high == 0);
+  const bool needs_ac = !markers.progressive() || scan.first > 0;
+  size_t blocks = 0;
+  for (size_t i = 0; i < scan.component_count; ++i) {
+    const ScanHeader::Component& in_scan = scan.components[i];
+    const JpegTables::Huffman& dc = tables.dc[in_scan.dc_table];
+    const JpegTables::Huffman& ac = tables.ac[in_scan.ac_table];
+    const JpegMarkers::Component& component = markers.components[in_scan.index];
+    if (needs_dc && !(dc.defined && dc.codes.IsValid(true))) return false;
+    if (needs_ac && !(ac.defined && ac.codes.IsValid(false))) return false;
+    if (!tables.quantization[component.quantization].defined) return false;
+    blocks += static_cast<size_t>(component.horizontal_sampling * component.vertical_sampling);
+  }
+  return scan.component_count == 1 || blocks <= kMaxBlocksPerMcu;
+}
+
 ScanIterator::Step ScanIterator::Next() noexcept {
   ByteReader reader(file_.data(), file_.size());
   reader.Seek(data_offset_);

@@ -38,6 +38,8 @@ inline constexpr uint8_t kApp15 = 0xEF;
 inline constexpr uint8_t kCom = 0xFE;
 
 inline constexpr size_t kMaxJpegComponents = 4;
+// The most blocks of an MCU where a scan has several components. Source: ITU-T T.81, B.2.3.
+inline constexpr size_t kMaxBlocksPerMcu = 10;
 
 // Before the first scan, and from there on; reading more takes longer than a small image's pixels.
 // An ICC profile has 255 segments at most, and 100 MB of XMP have 1,600.
@@ -59,6 +61,9 @@ struct ScanHeader {
   int last = 63;
   int high = 0;  // the lowest bit that earlier scans brought; 0: none did
   int low = 0;
+
+  // Whether it has the coefficients as a whole, as in a sequential file.
+  bool is_whole() const noexcept { return first == 0 && last == 63 && high == 0 && low == 0; }
 };
 
 // The frame header (SOFn) of a JPEG and what its other segments say, as found.
@@ -111,6 +116,10 @@ struct ScanSummary {
 // or more than kMaxJpegSegments segments. Allocates nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
 ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                       int stop_after) noexcept;
+
+// Whether a scan can be decoded: its tables are defined and valid, and its components fit an MCU.
+bool CanDecodeScan(const ScanHeader& scan, const JpegTables& tables,
+                   const JpegMarkers& markers) noexcept;
 
 // Goes through the scans of a file, with the tables that hold for each. Allocates nothing.
 class ScanIterator {

@@ -19,7 +19,7 @@ class ScanOrder {
   // Whether a scan brings what it says it does: in a sequential file each component once; in a
   // progressive one the next bit of coefficients, DC before AC. Source: ITU-T T.81, G.1.1.1.
   bool Add(const ScanHeader& scan) noexcept {
-    if (markers_.progressive() ? !IsBand(scan) : !IsWhole(scan)) return false;
+    if (markers_.progressive() ? !IsBand(scan) : !scan.is_whole()) return false;
     for (size_t i = 0; i < scan.component_count; ++i) {
       std::array<int8_t, kBlockValues>& low = low_[scan.components[i].index];
       if (scan.first > 0 && low[0] == kNothing) return false;
@@ -49,9 +49,6 @@ class ScanOrder {
   static constexpr int kLast = kBlockValues - 1;
   static constexpr int kMaxLowBit = 13;
 
-  static bool IsWhole(const ScanHeader& scan) {
-    return scan.first == 0 && scan.last == kLast && scan.high == 0 && scan.low == 0;
-  }
   static bool IsBand(const ScanHeader& scan) {
     const bool is_dc = scan.first == 0 && scan.last == 0;
     const bool is_ac = scan.first > 0 && scan.last >= scan.first && scan.last <= kLast &&
@@ -65,14 +62,6 @@ class ScanOrder {
   std::array<std::array<int8_t, kBlockValues>, kMaxJpegComponents> low_;
 };
 
-bool HasQuantization(const ScanHeader& scan, const JpegTables& tables, const JpegMarkers& markers) {
-  return std::all_of(scan.components.begin(), scan.components.begin() + scan.component_count,
-                     [&](const ScanHeader::Component& in_scan) {
-                       const size_t index = markers.components[in_scan.index].quantization;
-                       return tables.quantization[index].defined;
-                     });
-}
-
 }  // namespace
 
 bool MultiScanDecoder::CanDecode(std::span<const uint8_t> file, const JpegMarkers& markers,
@@ -82,8 +71,7 @@ bool MultiScanDecoder::CanDecode(std::span<const uint8_t> file, const JpegMarker
   ScanOrder order(markers);
   for (int count = 1;; ++count) {
     const bool good = count <= scan_count && order.Add(scans.scan()) &&
-                      CanDecodeScan(scans.scan(), scans.tables(), markers) &&
-                      HasQuantization(scans.scan(), scans.tables(), markers);
+                      CanDecodeScan(scans.scan(), scans.tables(), markers);
     if (!good) return false;
     const ScanIterator::Step step = scans.Next();
     if (step == ScanIterator::Step::kIrregular) return false;

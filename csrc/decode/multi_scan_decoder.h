@@ -37,10 +37,6 @@ struct CoefficientPlane {
   std::vector<uint64_t> nonzero;
 };
 
-// Whether a scan has what DecodeScan needs: valid tables, and components that fit an MCU.
-bool CanDecodeScan(const ScanHeader& scan, const JpegTables& tables,
-                   const JpegMarkers& markers) noexcept;
-
 // Decodes one scan of a file of several; data: what follows its header. Throws kCorruptImage for
 // damage, std::bad_alloc.
 void DecodeScan(std::span<const uint8_t> data, const ScanHeader& scan, const JpegTables& tables,

@@ -17,8 +17,8 @@ namespace {
 [[gnu::always_inline]] inline bool TakeCode(ScanBits& bits, const HuffmanTable& table,
                                             HuffmanEntry& entry) {
   if (entry.nothing()) entry = table.Search(bits.bits);
-  bits.Drop(entry.length());
-  return entry.length() <= HuffmanTable::kLongestCode;
+  bits.Drop(entry.length);
+  return entry.length <= HuffmanTable::kLongestCode;
 }
 
 // The number of blocks that a progressive scan's code with this run means: 2^run, and as many as
@@ -35,8 +35,8 @@ namespace {
   bits.Fill();
   HuffmanEntry entry = table.Look(bits.bits);
   if (entry.has_values()) {
-    bits.Drop(entry.length());
-    difference = entry.first_value();
+    bits.Drop(entry.length);
+    difference = entry.first_value;
   } else {
     if (!TakeCode(bits, table, entry)) return false;
     difference = TakeValue(bits, entry.value_bits());
@@ -53,15 +53,15 @@ template <typename Put, typename End>
   // Takes an entry's values; where the first is the last of the block, the second is the next
   // one's.
   const auto take = [&](const HuffmanEntry& entry) __attribute__((always_inline)) {
-    k += entry.first_step();
-    put(k, entry.first_value());
+    k += entry.first_step;
+    put(k, entry.first_value);
     if (k >= last) {
-      bits.Drop(entry.first_length());
+      bits.Drop(entry.first_length);
       return;
     }
-    k += entry.second_step();
-    put(k, entry.second_value());
-    bits.Drop(entry.length());
+    k += entry.second_step;
+    put(k, entry.second_value);
+    bits.Drop(entry.length);
   };
   while (k < last) {
     bits.Fill();
@@ -193,14 +193,14 @@ template <typename Set>
       unsigned run = 15;
       int value = 0;
       if (entry.has_values()) {
-        run = entry.first_step() - 1;
-        value = entry.first_value();
+        run = entry.first_step - 1U;
+        value = entry.first_value;
         if (value != 1 && value != -1) [[unlikely]] {
-          bits.Drop(entry.length() - static_cast<unsigned>(std::bit_width(Magnitude(value))));
+          bits.Drop(entry.length - static_cast<unsigned>(std::bit_width(Magnitude(value))));
           kept = bits;  // whether the data had ended is asked
           return false;
         }
-        bits.Drop(entry.length());
+        bits.Drop(entry.length);
       } else {
         if (!TakeCode(bits, table, entry) || entry.value_bits() > 1) {
           kept = bits;

@@ -19,15 +19,6 @@ ScanKind KindOf(const ScanHeader& scan, bool progressive) noexcept {
   return scan.high == 0 ? ScanKind::kFirstAc : ScanKind::kAcBits;
 }
 
-bool NeedsDcTable(ScanKind kind) {
-  return kind == ScanKind::kSequential || kind == ScanKind::kFirstDc;
-}
-bool NeedsAcTable(ScanKind kind) { return kind != ScanKind::kFirstDc && kind != ScanKind::kDcBit; }
-
-HuffmanTable::Use AcUse(ScanKind kind) {
-  return kind == ScanKind::kFirstAc ? HuffmanTable::Use::kBands : HuffmanTable::Use::kBits;
-}
-
 DecodeAcBits FastestAcBits() {
   const DecodeAcBits by_deposit = DecodeAcBitsByDeposit();
   return by_deposit != nullptr ? by_deposit : DecodeAcBitsAnywhere;
@@ -47,16 +38,17 @@ class ScanDecoder {
       Component& added = components_[component_count_++];
       added.in_frame = &frame.components[in_scan.index];
       added.plane = &planes[in_scan.index];
+      const HuffmanCodes& dc = tables.dc[in_scan.dc_table].codes;
+      const HuffmanCodes& ac = tables.ac[in_scan.ac_table].codes;
       if (kind_ == ScanKind::kSequential) {
-        added.blocks_dc = GetBlockTable(BlockTable::Use::kDc, tables.dc[in_scan.dc_table].codes);
-        added.blocks_ac = GetBlockTable(BlockTable::Use::kAc, tables.ac[in_scan.ac_table].codes);
-        continue;
-      }
-      if (NeedsDcTable(kind_)) {
-        added.dc = GetHuffmanTable(HuffmanTable::Use::kDc, tables.dc[in_scan.dc_table].codes);
-      }
-      if (NeedsAcTable(kind_)) {
-        added.ac = GetHuffmanTable(AcUse(kind_), tables.ac[in_scan.ac_table].codes);
+        added.blocks_dc = GetBlockTable(BlockTable::Use::kDc, dc);
+        added.blocks_ac = GetBlockTable(BlockTable::Use::kAc, ac);
+      } else if (kind_ == ScanKind::kFirstDc) {
+        added.table = GetHuffmanTable(HuffmanTable::Use::kDc, dc);
+      } else if (kind_ == ScanKind::kFirstAc) {
+        added.table = GetHuffmanTable(HuffmanTable::Use::kBands, ac);
+      } else if (kind_ == ScanKind::kAcBits) {
+        added.table = GetHuffmanTable(HuffmanTable::Use::kBits, ac);
       }
     }
   }
@@ -80,9 +72,8 @@ class ScanDecoder {
   struct Component {
     const JpegComponent* in_frame = nullptr;
     CoefficientPlane* plane = nullptr;
-    std::shared_ptr<const HuffmanTable> dc;
-    std::shared_ptr<const HuffmanTable> ac;
-    std::shared_ptr<const BlockTable> blocks_dc;  // of a sequential scan, in the place of these
+    std::shared_ptr<const HuffmanTable> table;    // of a progressive scan, which has one kind
+    std::shared_ptr<const BlockTable> blocks_dc;  // of a sequential one
     std::shared_ptr<const BlockTable> blocks_ac;
     int32_t last_dc = 0;
   };
@@ -132,7 +123,7 @@ class ScanDecoder {
       const bool may_end = reader_.BeginBlock();
       bool good = true;
       if constexpr (kind == ScanKind::kFirstDc) {
-        good = DecodeFirstDc(reader_.bits(), *component.dc, band_.low, component.last_dc,
+        good = DecodeFirstDc(reader_.bits(), *component.table, band_.low, component.last_dc,
                              component.plane->dc(y, x));
       } else {
         DecodeDcBit(reader_.bits(), band_.low, component.plane->dc(y, x));
@@ -169,9 +160,9 @@ class ScanDecoder {
   bool DecodeCoefficients(Component& component, const ProgressiveBlock& block) {
     ScanBits& bits = reader_.bits();
     if constexpr (kind == ScanKind::kFirstAc) {
-      return DecodeFirstAc(bits, *component.ac, band_, eob_run_, block);
+      return DecodeFirstAc(bits, *component.table, band_, eob_run_, block);
     } else {
-      return decode_ac_bits_(bits, *component.ac, band_, eob_run_, block);
+      return decode_ac_bits_(bits, *component.table, band_, eob_run_, block);
     }
   }
 
@@ -210,22 +201,6 @@ CoefficientPlane::CoefficientPlane(const JpegFrame& frame, const JpegComponent& 
       dcs(coefficients.size() / kBlockValues),
       nonzero(static_cast<size_t>(component.width_in_blocks) *
               static_cast<size_t>(component.height_in_blocks)) {}
-
-bool CanDecodeScan(const ScanHeader& scan, const JpegTables& tables,
-                   const JpegMarkers& markers) noexcept {
-  const ScanKind kind = KindOf(scan, markers.progressive());
-  size_t blocks = 0;
-  for (size_t i = 0; i < scan.component_count; ++i) {
-    const ScanHeader::Component& in_scan = scan.components[i];
-    const JpegTables::Huffman& dc = tables.dc[in_scan.dc_table];
-    const JpegTables::Huffman& ac = tables.ac[in_scan.ac_table];
-    if (NeedsDcTable(kind) && !(dc.defined && dc.codes.IsValid(true))) return false;
-    if (NeedsAcTable(kind) && !(ac.defined && ac.codes.IsValid(false))) return false;
-    const JpegMarkers::Component& component = markers.components[in_scan.index];
-    blocks += static_cast<size_t>(component.horizontal_sampling * component.vertical_sampling);
-  }
-  return scan.component_count == 1 || blocks <= kMaxBlocksPerMcu;
-}
 
 void DecodeScan(std::span<const uint8_t> data, const ScanHeader& scan, const JpegTables& tables,
                 const JpegFrame& frame, std::span<CoefficientPlane> planes) {

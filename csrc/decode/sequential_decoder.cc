@@ -18,25 +18,8 @@ int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 }  // namespace
 
 bool SequentialDecoder::CanDecode(const JpegMarkers& markers) noexcept {
-  if (!markers.first_scan || markers.has_several_scans()) return false;
-  const ScanHeader& scan = *markers.first_scan;
-  if (scan.first != 0 || scan.last != kBlockValues - 1 || scan.high != 0 || scan.low != 0) {
-    return false;
-  }
-  size_t blocks = 0;
-  for (size_t i = 0; i < scan.component_count; ++i) {
-    const ScanHeader::Component& in_scan = scan.components[i];
-    const JpegMarkers::Component& component = markers.components[in_scan.index];
-    blocks += static_cast<size_t>(component.horizontal_sampling * component.vertical_sampling);
-    const JpegTables& tables = markers.tables;
-    if (!tables.dc[in_scan.dc_table].defined || !tables.ac[in_scan.ac_table].defined ||
-        !tables.dc[in_scan.dc_table].codes.IsValid(true) ||
-        !tables.ac[in_scan.ac_table].codes.IsValid(false) ||
-        !tables.quantization[component.quantization].defined) {
-      return false;
-    }
-  }
-  return scan.component_count == 1 || blocks <= kMaxBlocksPerMcu;
+  return markers.first_scan && !markers.has_several_scans() && markers.first_scan->is_whole() &&
+         CanDecodeScan(*markers.first_scan, markers.tables, markers);
 }
 
 SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMarkers& markers,

@@ -43,8 +43,8 @@ class Oracle {
       for (; k <= band.last; ++k) {
         bits_.Fill();
         const HuffmanEntry code = table_.Search(bits_.bits);
-        bits_.Drop(code.length());
-        if (code.length() > HuffmanTable::kLongestCode) return false;
+        bits_.Drop(code.length);
+        if (code.length > HuffmanTable::kLongestCode) return false;
         if (code.value_bits() == 0 && code.run() < 15) {
           eob_run = 1;
           for (unsigned i = 0; i < code.run(); ++i) eob_run = eob_run * 2 + Take();
