@@ -10,8 +10,9 @@ namespace endcap {
 // The most blocks in a group, which an inverse DCT transforms at once.
 inline constexpr int kMaxBlocksPerGroup = 4;
 
-// The largest side of a block's samples: chroma of images that are scaled down to 7/8.
-inline constexpr int kMaxBlockSize = 14;
+// The largest side of a block's samples that there is a transform to: chroma of images that are
+// scaled down to 5/8. At 6/8 and 7/8, which `fast` does not choose, it would be 14.
+inline constexpr int kMaxBlockSize = 10;
 
 // Fractional bits of the transform's factors, and of the results of its first pass.
 inline constexpr int kDctFactorBits = 13;
@@ -49,10 +50,14 @@ using InverseDct = void (*)(int16_t* coefficients, const int16_t* quantization, 
 
 struct InverseDctKernels {
   int blocks = 1;  // of a group
-  // By the samples of a block's side: 1 to 8, 10, 12 and 14.
+  // By the samples of a block's side: 1 to 6, 8 and 10.
   std::array<InverseDct, kMaxBlockSize + 1> by_size{};
 
   InverseDct For(int block_size) const noexcept { return by_size[static_cast<size_t>(block_size)]; }
+  // Whether there is a transform to blocks of this size.
+  bool Have(int block_size) const noexcept {
+    return block_size <= kMaxBlockSize && For(block_size) != nullptr;
+  }
 };
 
 // The kernels of the fastest instruction set: those of libjpeg-turbo for JDCT_ISLOW on this CPU,

@@ -6,27 +6,13 @@
 namespace endcap {
 namespace {
 
-int ComponentCount(JpegColor color) {
-  switch (color) {
-    case JpegColor::kGray:
-      return 1;
-    case JpegColor::kYcbcr:
-    case JpegColor::kRgb:
-      return 3;
-    case JpegColor::kCmyk:
-    case JpegColor::kYcck:
-      return 4;
-  }
-  Fail(ErrorCode::kInternal, "an unknown color");
-}
-
 JpegMarkers ReadMarkersAgain(std::span<const uint8_t> file, const ImageHeader& header) {
   const JpegMarkers markers = ReadMarkers(file.data(), file.size());
-  const bool same = markers.width == header.width && markers.height == header.height &&
-                    markers.precision == 8 && markers.frame_marker <= kSof2 &&
-                    markers.progressive() == header.progressive &&
-                    DetectColor(markers) == header.color &&
-                    markers.component_count == ComponentCount(header.color);
+  const int count = markers.component_count;
+  const bool same =
+      markers.width == header.width && markers.height == header.height && markers.precision == 8 &&
+      markers.frame_marker <= kSof2 && markers.progressive() == header.progressive &&
+      DetectColor(markers) == header.color && (count == 1 || count == 3 || count == 4);
   if (!same) FailChanged(FileFormat::kJpeg);
   return markers;
 }
@@ -47,6 +33,10 @@ PlaneDecoder::Decoder PlaneDecoder::ChooseDecoder() const noexcept {
   if (options_.truncated == Truncated::kAccept || options_.damaged == Damaged::kAccept) {
     return Decoder::kLibjpegTurbo;
   }
+  const InverseDctKernels kernels = FastestInverseDct();
+  for (size_t i = 0; i < frame_.component_count; ++i) {
+    if (!kernels.Have(frame_.components[i].block_size)) return Decoder::kLibjpegTurbo;
+  }
   if (SequentialDecoder::CanDecode(markers_)) return Decoder::kSequential;
   return MultiScanDecoder::CanDecode(file_, markers_, header_.scan_count) ? Decoder::kMultiScan
                                                                           : Decoder::kLibjpegTurbo;
@@ -66,17 +56,13 @@ std::optional<ChromaUpsampling> PlaneDecoder::upsampling() const noexcept {
 
 void PlaneDecoder::Start() {
   decoder_ = ChooseDecoder();
-  switch (decoder_) {
-    case Decoder::kSequential:
-      sequential_ = std::make_unique<SequentialDecoder>(file_, markers_, frame_, plane_count());
-      break;
-    case Decoder::kMultiScan:
-      multi_scan_ = std::make_unique<MultiScanDecoder>(file_, markers_, frame_, plane_count(),
-                                                       header_.scan_count);
-      break;
-    case Decoder::kLibjpegTurbo:
-      StartLibrary();
-      break;
+  if (decoder_ == Decoder::kSequential) {
+    sequential_ = std::make_unique<SequentialDecoder>(file_, markers_, frame_, plane_count());
+  } else if (decoder_ == Decoder::kMultiScan) {
+    multi_scan_ = std::make_unique<MultiScanDecoder>(file_, markers_, frame_, plane_count(),
+                                                     header_.scan_count);
+  } else {
+    StartLibrary();
   }
 }
 

@@ -51,9 +51,9 @@ class CoefficientQueue {
 
 // Decodes a JPEG to the planes of its components, a row of MCUs at a time: by SequentialDecoder or
 // MultiScanDecoder. libjpeg-turbo decodes what those leave to it: files with a segment that is not
-// what the standard has there, progressive ones that lack bits, and all where truncated or damaged
-// files are accepted, since it is its decoder that makes up what is missing. All give the same
-// samples.
+// what the standard has there, progressive ones that lack bits, scales without a transform of ours,
+// and all where truncated or damaged files are accepted, since it is its decoder that makes up what
+// is missing. All give the same samples.
 class PlaneDecoder {
  public:
   enum class Decoder { kSequential, kMultiScan, kLibjpegTurbo };

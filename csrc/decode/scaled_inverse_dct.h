@@ -9,8 +9,8 @@
 
 namespace endcap {
 
-// The inverse DCT of a block of 8x8 coefficients to `size` x `size` samples, where size is 3, 5, 6,
-// 7, 10, 12 or 14, as libjpeg-turbo's jidctint.c defines it: sums of integer products, first along
+// The inverse DCT of a block of 8x8 coefficients to `size` x `size` samples, where size is 3, 5, 6
+// or 10, as libjpeg-turbo's jidctint.c defines it: sums of integer products, first along
 // columns, then along rows. Sizes below 8 read the first `size` rows and columns.
 
 // What a coefficient of each frequency adds to one value. Of the value as far from the other end,
@@ -45,41 +45,12 @@ inline constexpr std::array<DctFactors, 3> kDctFactors<6>{{
 }};
 
 template <>
-inline constexpr std::array<DctFactors, 4> kDctFactors<7>{{
-    {8192, 11295, 10438, 9058, 7223, 5027, 2578, 0},
-    {8192, 9058, 2578, -5027, -10438, -11295, -7223, 0},
-    {8192, 5027, -7223, -11295, -2578, 9058, 10438, 0},
-    {8192, 0, -11585, 0, 11585, 0, -11585, 0},
-}};
-
-template <>
 inline constexpr std::array<DctFactors, 5> kDctFactors<10>{{
     {8192, 11443, 11019, 10322, 9373, 8192, 6810, 5260},
     {8192, 10323, 6810, 1812, -3580, -8192, -11018, -11442},
     {8192, 8192, 0, -8192, -11586, -8192, 0, 8192},
     {8192, 5260, -6810, -11442, -3580, 8192, 11018, 1812},
     {8192, 1812, -11019, -5260, 9373, 8192, -6810, -10322},
-}};
-
-template <>
-inline constexpr std::array<DctFactors, 6> kDctFactors<12>{{
-    {8192, 11487, 11190, 10703, 10033, 9192, 8192, 7053},
-    {8192, 10703, 8192, 4433, 0, -4433, -8192, -10703},
-    {8192, 9192, 2998, -4433, -10033, -11485, -8192, -1512},
-    {8192, 7053, -2998, -10703, -10033, -1512, 8192, 11486},
-    {8192, 4433, -8192, -10704, 0, 10704, 8192, -4433},
-    {8192, 1513, -11190, -4433, 10033, 7053, -8192, -9191},
-}};
-
-template <>
-inline constexpr std::array<DctFactors, 7> kDctFactors<14>{{
-    {8192, 11513, 11295, 10935, 10438, 9810, 9058, 8192},
-    {8192, 10935, 9058, 6164, 2578, -1297, -5026, -8192},
-    {8192, 9810, 5027, -1297, -7223, -10934, -11295, -8192},
-    {8192, 8192, 0, -8192, -11586, -8192, 0, 8192},
-    {8192, 6164, -5027, -11512, -7223, 3826, 11295, 8192},
-    {8192, 3826, -9058, -9809, 2578, 11512, 5026, -8192},
-    {8192, 1297, -11295, -3826, 10438, 6164, -9058, -8192},
 }};
 
 // The greatest factor there is, by its magnitude.

@@ -260,10 +260,7 @@ void AddScaledKernels(InverseDctKernels& kernels) {
   kernels.by_size[3] = ScaledInverseDct<3>;
   kernels.by_size[5] = ScaledInverseDct<5>;
   kernels.by_size[6] = ScaledInverseDct<6>;
-  kernels.by_size[7] = ScaledInverseDct<7>;
   kernels.by_size[10] = ScaledInverseDct<10>;
-  kernels.by_size[12] = ScaledInverseDct<12>;
-  kernels.by_size[14] = ScaledInverseDct<14>;
 }
 
 }  // namespace HWY_NAMESPACE
