@@ -9,30 +9,12 @@ namespace endcap {
 
 // Conversion of single pixels between color spaces, one definition for host and device.
 
-// Full-range BT.601 as in JFIF (ITU-T T.871): R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B
-// = Y + 1.772 Cb. Factors of 16 fractional bits and their roundings are those of libjpeg(-turbo)'s
-// jdcolor.c.
-
-inline constexpr int32_t kYccRedCr = 91881;
-inline constexpr int32_t kYccGreenCb = -22554;
-inline constexpr int32_t kYccGreenCr = -46802;
-inline constexpr int32_t kYccBlueCb = 116130;
-inline constexpr int32_t kYccHalf = 1 << 15;
-
 struct Rgb8 {
   uint8_t r, g, b;
 };
 
 ENDCAP_HOST_DEVICE constexpr uint8_t ClampToByte(int32_t value) {
   return static_cast<uint8_t>(value < 0 ? 0 : (value > 255 ? 255 : value));
-}
-
-ENDCAP_HOST_DEVICE constexpr Rgb8 YccPixelToRgb(int32_t y, int32_t cb, int32_t cr) {
-  cb -= 128;
-  cr -= 128;
-  return {ClampToByte(y + ((kYccRedCr * cr + kYccHalf) >> 16)),
-          ClampToByte(y + ((kYccGreenCb * cb + kYccGreenCr * cr + kYccHalf) >> 16)),
-          ClampToByte(y + ((kYccBlueCb * cb + kYccHalf) >> 16))};
 }
 
 // Y'CbCr of 8 bits to R'G'B' in integers:
@@ -42,8 +24,8 @@ ENDCAP_HOST_DEVICE constexpr Rgb8 YccPixelToRgb(int32_t y, int32_t cb, int32_t c
 // Factors follow from the weights Kr and Kb of red and blue in luma: ITU-R BT.601-7 2.5.1 (0.299,
 // 0.114), BT.709-6 3.2 (0.2126, 0.0722), BT.2020-2 table 4 (0.2627, 0.0593; non-constant
 // luminance). Limited range has 219 steps of luma from 16 on and 224 of chroma around 128, full
-// range 255 of both: ITU-T H.273 8.3. Full-range BT.601 has the factors of
-// YccPixelToRgb and gives the same pixels.
+// range 255 of both: ITU-T H.273 8.3. The factors of full-range BT.601 (JFIF, ITU-T T.871) are
+// those of libjpeg(-turbo)'s jdcolor.c.
 struct YuvCoefficients {
   int32_t offset = 0;  // of luma
   int32_t luma = 0;    // the factors: 16 fractional bits
@@ -60,7 +42,7 @@ constexpr int32_t YuvFixed16(double factor) {
 constexpr YuvCoefficients MakeYuvCoefficients(YuvMatrix matrix, YuvRange range) {
   constexpr int32_t kOne = 1 << 16;
   if (matrix == YuvMatrix::kBt601 && range == YuvRange::kFull) {
-    return {0, kOne, kYccRedCr, kYccGreenCb, kYccGreenCr, kYccBlueCb};
+    return {0, kOne, 91881, -22554, -46802, 116130};
   }
   const bool is_709 = matrix == YuvMatrix::kBt709;
   const double kr = matrix == YuvMatrix::kBt601 ? 0.299 : (is_709 ? 0.2126 : 0.2627);

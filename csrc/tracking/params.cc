@@ -107,8 +107,6 @@ std::vector<ParameterInfo> DescribeTrackingParams(const TrackingParams& params) 
 
 std::vector<ParameterInfo> DescribeAllTrackingParams() { return DescribeParams(Table(), Params{}); }
 
-std::span<const std::string_view> TrackingPresetNames() noexcept { return kPresets; }
-
 TrackingParams TrackingPreset(std::string_view name) {
   TrackingParams params;
   params.method = static_cast<TrackingMethod>(ReadEnumIndex("preset", name, std::span(kPresets)));

@@ -30,12 +30,13 @@ TEST(YccArithmetic, EqualsTheVectorCodeForEveryColor) {
   Bytes cb = Row(256);
   Bytes cr = Row(256);
   Bytes rgb = Row(3 * 256);
+  constexpr YuvCoefficients jfif = MakeYuvCoefficients(YuvMatrix::kBt601, YuvRange::kFull);
   for (int chroma = 0; chroma < 65536; ++chroma) {
     std::fill(cb.begin(), cb.end(), static_cast<uint8_t>(chroma & 255));
     std::fill(cr.begin(), cr.end(), static_cast<uint8_t>(chroma >> 8));
     YccToRgb(y.data(), cb.data(), cr.data(), 256, 3, rgb.data());
     for (size_t i = 0; i < 256; ++i) {
-      const Rgb8 pixel = YccPixelToRgb(static_cast<int>(i), chroma & 255, chroma >> 8);
+      const Rgb8 pixel = YuvPixelToRgb(jfif, static_cast<int>(i), chroma & 255, chroma >> 8);
       const std::array<uint8_t, 3> expected{rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]};
       const std::array<uint8_t, 3> result{pixel.r, pixel.g, pixel.b};
       ASSERT_EQ(result, expected) << "Y " << i << " Cb " << (chroma & 255) << " Cr "

@@ -57,7 +57,6 @@ inline constexpr int kMaxDirectionFrames = 30;
 
 // bytetrack: TrackingParams{}. bytetrack_trackers, ocsort: the defaults of Roboflow's
 // trackers 2.6.1.
-std::span<const std::string_view> TrackingPresetNames() noexcept;
 TrackingParams TrackingPreset(std::string_view name);  // throws kInvalidArgument
 
 // `preset`, and parameters that have a meaning in its method. Throws kInvalidArgument for another
