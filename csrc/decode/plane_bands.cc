@@ -131,7 +131,7 @@ class Planes {
     rows_.reserve(decoder.plane_count());
     for (size_t i = 0; i < decoder.plane_count(); ++i) rows_.emplace_back(decoder.frame(), i);
     if (color_ == JpegColor::kYcck) {
-      rgb_.resize(3 * static_cast<size_t>(format.width) + kRowSlackBytes);
+      cmyk_.resize(4 * static_cast<size_t>(format.width) + kRowSlackBytes);
     }
   }
 
@@ -205,25 +205,20 @@ class Planes {
     if (color_ == JpegColor::kCmyk) {
       return ConvertCmykRow(ink, 1, width, format_.channels, out);
     }
-    YccToRgb(ink[0], ink[1], ink[2], width, 3, rgb_.data());
-    for (ptrdiff_t i = 0; i < 3 * ptrdiff_t{width}; ++i) {
-      rgb_[static_cast<size_t>(i)] = static_cast<uint8_t>(255 - rgb_[static_cast<size_t>(i)]);
+    uint8_t* const cmyk = cmyk_.data();
+    YccToRgb(ink[0], ink[1], ink[2], width, 4, cmyk);
+    for (ptrdiff_t x = 0; x < width; ++x) {
+      for (ptrdiff_t c = 0; c < 3; ++c) cmyk[4 * x + c] = static_cast<uint8_t>(~cmyk[4 * x + c]);
+      cmyk[4 * x + 3] = black[x];
     }
-    ConvertYcckRow(black, width, out);
-  }
-
-  void ConvertYcckRow(const uint8_t* black, int width, uint8_t* out) {
-    for (int x = 0; x < width; ++x, out += format_.channels) {
-      const uint8_t* pixel = rgb_.data() + ptrdiff_t{3} * x;
-      ConvertCmykRow({pixel, pixel + 1, pixel + 2, black + x}, 1, 1, format_.channels, out);
-    }
+    ConvertCmykRow({cmyk, cmyk + 1, cmyk + 2, cmyk + 3}, 4, width, format_.channels, out);
   }
 
   JpegColor color_;
   BandFormat format_;
   std::optional<ChromaUpsampling> upsampling_;  // of two planes of chroma alike
   std::vector<ComponentRows> rows_;
-  std::vector<uint8_t> rgb_;
+  std::vector<uint8_t> cmyk_;  // a row
 };
 
 // Columns of two share their chroma, so they are made together.
