@@ -103,14 +103,15 @@ struct Candidate {
 };
 
 template <typename Bounds>
-void Suppress(const float* boxes_xywhr, std::span<const uint64_t> order,
-              const RotatedNmsOptions& options,
+void Suppress(const float* boxes_xywhr, std::span<const int32_t> class_ids,
+              std::span<const uint64_t> order, const RotatedNmsOptions& options,
               RotatedSuppressors<typename Bounds::Method::Box>& suppressors,
               std::vector<int64_t>& kept) {
   using Method = typename Bounds::Method;
   const bool suppressed_suppress = options.method == RotatedNms::kProbiouFast;
   const Bounds bounds(options.iou_threshold);
   const auto limit = Method::MakeLimit(options.iou_threshold);
+  suppressors.Reset(class_ids);
   for (const uint64_t key : order) {
     if (options.max_detections >= 0 && std::ssize(kept) >= options.max_detections) break;
     const size_t index = KeyPosition(key);
@@ -125,18 +126,17 @@ void Suppress(const float* boxes_xywhr, std::span<const uint64_t> order,
     }
     if (!suppressed) kept.push_back(static_cast<int64_t>(index));
   }
+  suppressors.Trim();
 }
 
-void SuppressPolygon(const float* boxes_xywhr, std::span<const uint64_t> order,
-                     const RotatedNmsOptions& options, RotatedScratch& scratch,
-                     std::vector<int64_t>& kept) {
-  Suppress<PolygonBounds>(boxes_xywhr, order, options, scratch.polygons, kept);
-}
-
-void SuppressProbiou(const float* boxes_xywhr, std::span<const uint64_t> order,
-                     const RotatedNmsOptions& options, RotatedScratch& scratch,
-                     std::vector<int64_t>& kept) {
-  Suppress<ProbiouBounds>(boxes_xywhr, order, options, scratch.gaussians, kept);
+void SuppressRotated(const float* boxes_xywhr, std::span<const int32_t> class_ids,
+                     std::span<const uint64_t> order, const RotatedNmsOptions& options,
+                     RotatedScratch& scratch, std::vector<int64_t>& kept) {
+  if (options.method == RotatedNms::kPolygon) {
+    Suppress<PolygonBounds>(boxes_xywhr, class_ids, order, options, scratch.polygons, kept);
+  } else {
+    Suppress<ProbiouBounds>(boxes_xywhr, class_ids, order, options, scratch.gaussians, kept);
+  }
 }
 
 }  // namespace endcap::HWY_NAMESPACE
@@ -145,23 +145,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace endcap {
 
-HWY_EXPORT(SuppressPolygon);
-HWY_EXPORT(SuppressProbiou);
+HWY_EXPORT(SuppressRotated);
 
 void NmsRotatedSimd(std::span<const float> boxes_xywhr, std::span<const int32_t> class_ids,
                     std::span<const uint64_t> order, const RotatedNmsOptions& options,
                     std::vector<int64_t>& kept) {
   thread_local RotatedScratch scratch;
   kept.clear();
-  if (options.method == RotatedNms::kPolygon) {
-    scratch.polygons.Reset(class_ids);
-    HWY_DYNAMIC_DISPATCH(SuppressPolygon)(boxes_xywhr.data(), order, options, scratch, kept);
-    scratch.polygons.Trim();
-  } else {
-    scratch.gaussians.Reset(class_ids);
-    HWY_DYNAMIC_DISPATCH(SuppressProbiou)(boxes_xywhr.data(), order, options, scratch, kept);
-    scratch.gaussians.Trim();
-  }
+  HWY_DYNAMIC_DISPATCH(SuppressRotated)
+  (boxes_xywhr.data(), class_ids, order, options, scratch, kept);
 }
 
 }  // namespace endcap
