@@ -95,6 +95,15 @@ AxisTaps NearestTaps(const AxisRequest& request, TapWeights weights) {
   return axis;
 }
 
+// The two samples `left` and after it; beyond the border the border's.
+void SetTwoTaps(AxisTaps& axis, TapWeights weights, int i, int left, float fraction, int last) {
+  const size_t entry = axis.Offset(i);
+  axis.index[entry] = std::clamp(left, 0, last);
+  axis.index[entry + 1] = std::clamp(left + 1, 0, last);
+  SetWeight(axis, weights, entry, 1.0F - fraction);
+  SetWeight(axis, weights, entry + 1, fraction);
+}
+
 // The two neighbours. Source: OpenCV's INTER_LINEAR.
 // Columns beyond the border take the border sample with weight 1; rows keep both weights and repeat
 // the border row, which gives another fixed-point sum in OpenCV.
@@ -104,11 +113,7 @@ AxisTaps LinearTaps(const AxisRequest& request, TapWeights weights) {
   for (int i = 0; i < request.count; ++i) {
     auto [left, fraction] = ComputePosition(request, i);
     if (!request.rows && (left < 0 || left >= last)) fraction = 0.0F;
-    const size_t entry = axis.Offset(i);
-    axis.index[entry] = std::clamp(left, 0, last);
-    axis.index[entry + 1] = std::clamp(left + 1, 0, last);
-    SetWeight(axis, weights, entry, 1.0F - fraction);
-    SetWeight(axis, weights, entry + 1, fraction);
+    SetTwoTaps(axis, weights, i, left, fraction, last);
   }
   return axis;
 }
@@ -151,11 +156,7 @@ AxisTaps EnlargedAreaTaps(const AxisRequest& request, TapWeights weights) {
     auto fraction = static_cast<float>((output + 1) - (left + 1) * inverse);
     fraction = fraction <= 0.0F ? 0.0F : fraction - std::floor(fraction);
     if (!request.rows && left >= last) fraction = 0.0F;
-    const size_t entry = axis.Offset(i);
-    axis.index[entry] = std::clamp(left, 0, last);
-    axis.index[entry + 1] = std::clamp(left + 1, 0, last);
-    SetWeight(axis, weights, entry, 1.0F - fraction);
-    SetWeight(axis, weights, entry + 1, fraction);
+    SetTwoTaps(axis, weights, i, left, fraction, last);
   }
   return axis;
 }
@@ -336,41 +337,18 @@ AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request
   return NearestTaps(request, weights);
 }
 
-AxisTaps MirrorTaps(const AxisTaps& axis, int source_size) {
-  AxisTaps mirrored = axis;
-  for (int i = 0; i < axis.size(); ++i) {
-    const auto begin = static_cast<ptrdiff_t>(axis.Offset(i));
-    const auto end = static_cast<ptrdiff_t>(axis.Offset(i + 1));
-    std::reverse(mirrored.index.begin() + begin, mirrored.index.begin() + end);
-    if (!axis.fixed_weight.empty()) {
-      std::reverse(mirrored.fixed_weight.begin() + begin, mirrored.fixed_weight.begin() + end);
+AxisTaps MirrorTaps(AxisTaps axis, int source_size, bool reverse_outputs) {
+  const auto run = reverse_outputs ? std::ssize(axis.index) : ptrdiff_t{axis.taps};
+  const auto reverse_runs = [run](auto& values) {
+    for (auto first = values.begin(); first != values.end(); first += run) {
+      std::reverse(first, first + run);
     }
-    if (!axis.float_weight.empty()) {
-      std::reverse(mirrored.float_weight.begin() + begin, mirrored.float_weight.begin() + end);
-    }
-  }
-  for (int& index : mirrored.index) index = source_size - 1 - index;
-  return mirrored;
-}
-
-AxisTaps ReverseOutputs(const AxisTaps& axis) {
-  AxisTaps reversed = axis;
-  const auto taps = static_cast<size_t>(axis.taps);
-  for (int i = 0; i < axis.size(); ++i) {
-    const size_t from = axis.Offset(i);
-    const size_t to = axis.Offset(axis.size() - 1 - i);
-    std::copy_n(axis.index.begin() + static_cast<ptrdiff_t>(from), taps,
-                reversed.index.begin() + static_cast<ptrdiff_t>(to));
-    if (!axis.fixed_weight.empty()) {
-      std::copy_n(axis.fixed_weight.begin() + static_cast<ptrdiff_t>(from), taps,
-                  reversed.fixed_weight.begin() + static_cast<ptrdiff_t>(to));
-    }
-    if (!axis.float_weight.empty()) {
-      std::copy_n(axis.float_weight.begin() + static_cast<ptrdiff_t>(from), taps,
-                  reversed.float_weight.begin() + static_cast<ptrdiff_t>(to));
-    }
-  }
-  return reversed;
+  };
+  reverse_runs(axis.index);
+  reverse_runs(axis.fixed_weight);
+  reverse_runs(axis.float_weight);
+  for (int& index : axis.index) index = source_size - 1 - index;
+  return axis;
 }
 
 int RingRows(const AxisTaps& axis) noexcept {

@@ -57,12 +57,9 @@ struct AxisRequest {
 // Half-pixel centres: output i lies at (i + 0.5) * source_size / resized_size - 0.5.
 AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request);
 
-// The same outputs of an axis that is stored in reverse. The order of an output's taps is reversed
-// as well, so float sums would round in another order.
-AxisTaps MirrorTaps(const AxisTaps& axis, int source_size);
-
-// The outputs from the last to the first.
-AxisTaps ReverseOutputs(const AxisTaps& axis);
+// The outputs of an axis that is stored in reverse; reverse_outputs: from the last to the first.
+// The order of an output's taps is reversed as well, so float sums would round in another order.
+AxisTaps MirrorTaps(AxisTaps axis, int source_size, bool reverse_outputs);
 
 // How many source samples must be kept, so that every output finds all its samples.
 int RingRows(const AxisTaps& axis) noexcept;

@@ -14,7 +14,8 @@
 namespace endcap {
 
 // Resizes bands of rows as they arrive: each needed row is filtered horizontally into a ring; an
-// output row leaves as soon as its last source row is there. `Filter` is one of row_filter.h.
+// output row leaves as soon as its last source row is there. `Filter` is one of
+// row_filter_scalar.h.
 template <typename Filter>
 class BandResizer : public Resizer {
  public:
@@ -28,12 +29,12 @@ class BandResizer : public Resizer {
     AxisTaps columns =
         MakeAxisTaps(params_, {format.width, placement_.resized_w, placement_.crop_x,
                                placement_.visible_w, false, format.height, placement_.resized_h});
-    if (transform_.from_right) columns = MirrorTaps(columns, format.width);
+    if (transform_.from_right) columns = MirrorTaps(std::move(columns), format.width, false);
     needed_columns_ = NeededSamples(columns);
     columns_ = Filter::Prepare(std::move(columns));
     rows_ = MakeAxisTaps(params_, {format.height, placement_.resized_h, placement_.crop_y,
                                    placement_.visible_h, true, format.width, placement_.resized_w});
-    if (transform_.from_bottom) rows_ = ReverseOutputs(MirrorTaps(rows_, format.height));
+    if (transform_.from_bottom) rows_ = MirrorTaps(std::move(rows_), format.height, true);
     ring_rows_ = RingRows(rows_);
     samples_ = placement_.visible_w * format.channels;
     copies_ = std::is_same_v<Output, uint8_t> && !transform_.from_right &&

@@ -1,7 +1,7 @@
 #include "preprocess/resize/resizer.h"
 
 #include "preprocess/resize/band_resizer.h"
-#include "preprocess/resize/row_filter.h"
+#include "preprocess/resize/row_filter_scalar.h"
 #include "preprocess/resize/row_filter_simd.h"
 #include "preprocess/resize/transposed_resizer.h"
 

@@ -1,4 +1,4 @@
-#include "preprocess/resize/row_filter.h"
+#include "preprocess/resize/row_filter_scalar.h"
 #include "preprocess/resize/row_filter_simd.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -5,7 +5,7 @@
 
 #include "common/row_band.h"
 #include "preprocess/resize/resize_arithmetic.h"
-#include "preprocess/resize/row_filter.h"
+#include "preprocess/resize/row_filter_scalar.h"
 #include "preprocess/resize/row_filter_simd.h"
 
 #undef HWY_TARGET_INCLUDE

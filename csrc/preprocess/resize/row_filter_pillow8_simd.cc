@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "preprocess/resize/resize_arithmetic.h"
-#include "preprocess/resize/row_filter.h"
+#include "preprocess/resize/row_filter_scalar.h"
 #include "preprocess/resize/row_filter_simd.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "preprocess/resize/axis_taps.h"
+#include "preprocess/resize/row_filter_scalar.h"
 
 namespace endcap {
 
@@ -13,10 +14,9 @@ inline int32_t Pair(int32_t first, int32_t second) {
                                                                           << 16U);
 }
 
-// The loops of row_filter.h in vector code (Highway), for rows of four bytes a pixel: R, G, B and
-// one that means nothing. Rows of gray take the scalar horizontal loop. Results equal the scalar
-// ones bit for bit.
-// They read and write past the end of rows, never past kRowSlackBytes.
+// The loops of row_filter_scalar.h in vector code (Highway), for rows of four bytes a pixel: R, G,
+// B and one that means nothing. Rows of gray take the scalar horizontal loop. Results equal the
+// scalar ones bit for bit. They read and write past the end of rows, never past kRowSlackBytes.
 
 // Columns in groups of four whose pixels lie near each other; OpenCV's arithmetic only.
 struct NearColumns {
@@ -38,8 +38,8 @@ struct PackedTaps {
 //
 //   PrepareTransposed: oriented rows' taps, which run along rows of the file of `width` pixels
 //   TransposedColumns: `columns`, one row of the file for each tap of `output` -> one row of
-//   `width`
-//                  intermediates; writes the pixel before the first and the one after the last too
+//                      `width` intermediates; writes the pixel before the first and the one after
+//                      the last too
 //   TransposedRows:    that row -> an oriented column
 struct Opencv8Simd {
   using Columns = PackedTaps;
@@ -80,22 +80,18 @@ struct Pillow8Simd {
   }
 };
 
-struct OpencvFloat8Simd {
-  using Columns = AxisTaps;
+struct OpencvFloat8Simd : UnpackedColumns {
   using Intermediate = float;
   using Output = uint8_t;
-  static Columns Prepare(AxisTaps columns) { return columns; }
   static void Horizontal(const uint8_t* source, const Columns& columns, int channels,
                          Intermediate* out);
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out);
 };
 
-struct FloatSimd {
-  using Columns = AxisTaps;
+struct FloatSimd : UnpackedColumns {
   using Intermediate = float;
   using Output = float;
-  static Columns Prepare(AxisTaps columns) { return columns; }
   static void Horizontal(const uint8_t* source, const Columns& columns, int channels,
                          Intermediate* out);
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "common/row_band.h"
@@ -32,11 +33,11 @@ class TransposedResizer : public Resizer {
     columns_ =
         MakeAxisTaps(params_, {format.height, placement_.resized_w, placement_.crop_x,
                                placement_.visible_w, false, format.width, placement_.resized_h});
-    if (transform_.from_bottom) columns_ = ReverseOutputs(MirrorTaps(columns_, format.height));
+    if (transform_.from_bottom) columns_ = MirrorTaps(std::move(columns_), format.height, true);
     AxisTaps rows =
         MakeAxisTaps(params_, {format.width, placement_.resized_h, placement_.crop_y,
                                placement_.visible_h, true, format.height, placement_.resized_w});
-    if (transform_.from_right) rows = MirrorTaps(rows, format.width);
+    if (transform_.from_right) rows = MirrorTaps(std::move(rows), format.width, false);
     needed_columns_ = NeededSamples(rows);
     rows_ = Filter::PrepareTransposed(rows, format.width);
 
