@@ -14,7 +14,9 @@ DecodeReport OrientedFileToTensor(const ImageView& image, const ImageHeader& hea
   DecodeReport report;
   const PixelBuffer oriented = DecodeOriented(image, header, options, header.orientation, report);
   const BandFormat& format = oriented.format;
-  sink.Take(format, oriented.pixels.data(), ptrdiff_t{format.width} * format.channels);
+  sink.resizer().Begin(format);
+  sink.resizer().Consume(
+      {oriented.pixels.data(), ptrdiff_t{format.width} * format.channels, 0, format.height});
   return report;
 }
 
@@ -32,7 +34,7 @@ DecodeReport CheckImage(const PreprocessParams& params, const ImageView& image,
                                            DecodedEighths(params, placement, image_w, image_h)));
   }
   WriteGeometry(output,
-                MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index));
+                MakeGeometry(placement, {0, 0, image_w, image_h}, header, output.source_index));
   return report;
 }
 
@@ -43,12 +45,6 @@ TensorSink::TensorSink(Implementation implementation, const PreprocessParams& pa
     : placement_(Place(params, image_w, image_h)),
       writer_(MakeRowWriter(params, placement_, tensor, RowChannels(implementation, params))),
       resizer_(MakeResizer(implementation, params, placement_, transform, *writer_)) {}
-
-void TensorSink::Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes) {
-  resizer_->Begin(format);
-  resizer_->Consume({pixels, row_stride_bytes, 0, format.height});
-  Finish();
-}
 
 void TensorSink::Finish() {
   if (!resizer_->Complete()) Fail(ErrorCode::kInternal, "a row of the tensor was not written");
@@ -73,19 +69,15 @@ DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& imag
   DecodeReport report;
   if (image.format != PixelFormat::kEncoded) {
     PixelsToBands(implementation, image, {0, 0, image_w, image_h}, channels, sink.resizer());
-    sink.Finish();
   } else {
     const DecodeOptions options =
         params.decode_options(channels, DecodedEighths(params, placement, image_w, image_h));
-    if (decode_whole) {
-      report = OrientedFileToTensor(image, header, options, sink);
-    } else {
-      report = DecodeToBands(image, header, options, sink.resizer(), ahead);
-      sink.Finish();
-    }
+    report = decode_whole ? OrientedFileToTensor(image, header, options, sink)
+                          : DecodeToBands(image, header, options, sink.resizer(), ahead);
   }
+  sink.Finish();
   WriteGeometry(output,
-                MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index));
+                MakeGeometry(placement, {0, 0, image_w, image_h}, header, output.source_index));
   return report;
 }
 

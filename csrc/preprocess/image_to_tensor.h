@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -27,8 +26,6 @@ class TensorSink {
   const Placement& placement() const noexcept { return placement_; }
   Resizer& resizer() noexcept { return *resizer_; }
 
-  // Hands over all rows of an oriented image at once, and finishes.
-  void Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes);
   // After the last row: fills the padding. Throws kInternal when a row is missing.
   void Finish();
 

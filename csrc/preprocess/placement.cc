@@ -66,30 +66,20 @@ Placement Place(const PreprocessParams& params, int image_w, int image_h) {
   return place;
 }
 
-Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int orientation,
+Geometry MakeGeometry(const Placement& placement, const PixelRect& rect, const ImageHeader& header,
                       int source_index) noexcept {
   Geometry geometry;
-  geometry.scale_x = static_cast<float>(static_cast<double>(placement.resized_w) / image_w);
-  geometry.scale_y = static_cast<float>(static_cast<double>(placement.resized_h) / image_h);
-  geometry.pad_x = static_cast<float>(placement.out_x - placement.crop_x);
-  geometry.pad_y = static_cast<float>(placement.out_y - placement.crop_y);
-  geometry.image_w = static_cast<float>(image_w);
-  geometry.image_h = static_cast<float>(image_h);
-  geometry.orientation = static_cast<float>(orientation);
-  geometry.source_index = static_cast<float>(source_index);
-  return geometry;
-}
-
-Geometry MakeRoiGeometry(const Placement& placement, const PixelRect& roi, int image_w, int image_h,
-                         int orientation, int source_index) noexcept {
-  Geometry geometry = MakeGeometry(placement, roi.width, roi.height, orientation, source_index);
+  geometry.scale_x = static_cast<float>(static_cast<double>(placement.resized_w) / rect.width);
+  geometry.scale_y = static_cast<float>(static_cast<double>(placement.resized_h) / rect.height);
   // By the float32 scale, which is what readers divide by.
-  geometry.pad_x =
-      static_cast<float>(geometry.pad_x - static_cast<double>(geometry.scale_x) * roi.x);
-  geometry.pad_y =
-      static_cast<float>(geometry.pad_y - static_cast<double>(geometry.scale_y) * roi.y);
-  geometry.image_w = static_cast<float>(image_w);
-  geometry.image_h = static_cast<float>(image_h);
+  geometry.pad_x = static_cast<float>(placement.out_x - placement.crop_x -
+                                      static_cast<double>(geometry.scale_x) * rect.x);
+  geometry.pad_y = static_cast<float>(placement.out_y - placement.crop_y -
+                                      static_cast<double>(geometry.scale_y) * rect.y);
+  geometry.image_w = static_cast<float>(header.oriented_width());
+  geometry.image_h = static_cast<float>(header.oriented_height());
+  geometry.orientation = static_cast<float>(header.orientation);
+  geometry.source_index = static_cast<float>(source_index);
   return geometry;
 }
 

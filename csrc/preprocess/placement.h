@@ -1,5 +1,8 @@
 #pragma once
 
+#include <compare>
+
+#include "endcap/decode.h"
 #include "endcap/geometry.h"
 #include "endcap/preprocess.h"
 
@@ -16,19 +19,17 @@ struct Placement {
   int out_y = 0;
   int visible_w = 0;
   int visible_h = 0;
+
+  auto operator<=>(const Placement&) const = default;
 };
 
 // Places an oriented image of image_w x image_h pixels. letterbox as ultralytics' LetterBox with
 // auto=False; center_crop as torchvision's Resize(int) and CenterCrop.
 Placement Place(const PreprocessParams& params, int image_w, int image_h);
 
-Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int orientation,
+// Of the rectangle of an image that was placed: the geometry maps to coordinates of that image.
+Geometry MakeGeometry(const Placement& placement, const PixelRect& rect, const ImageHeader& header,
                       int source_index) noexcept;
-
-// The same where what was placed is the part of an image_w x image_h image that begins at
-// (roi.x, roi.y): it maps to coordinates of that image.
-Geometry MakeRoiGeometry(const Placement& placement, const PixelRect& roi, int image_w, int image_h,
-                         int orientation, int source_index) noexcept;
 
 // At how many eighths of its size a JPEG is decoded. `decode: fast`: the fewest, of 1 to 5, at
 // which it is not smaller than what it is resized to; else 8.

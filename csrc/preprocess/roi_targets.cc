@@ -23,8 +23,9 @@ int CeilInside(float edge, int size) {
   return static_cast<int>(std::ceil(std::clamp(edge, 0.0F, static_cast<float>(size))));
 }
 
-}  // namespace
-
+// The whole pixels of an oriented image that a region covers, rounded outward (floor, ceil) and
+// clipped. Throws kInvalidArgument, naming the region, when a number is not finite or no pixel is
+// left. index, count: of the region among those of its image.
 PixelRect ClipRoi(const Roi& roi, size_t index, size_t count, int image_w, int image_h) {
   for (const float edge : {roi.x1, roi.y1, roi.x2, roi.y2}) {
     if (!std::isfinite(edge)) Refuse(roi, index, count, "give four finite numbers");
@@ -43,6 +44,8 @@ PixelRect ClipRoi(const Roi& roi, size_t index, size_t count, int image_w, int i
   return rect;
 }
 
+}  // namespace
+
 std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const PreprocessInput& input,
                                       size_t first, const ImageHeader& header,
                                       std::span<ItemStatus> statuses) {
@@ -55,8 +58,8 @@ std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const Prep
     const PreprocessOutput& output = input.outputs[index];
     try {
       const PixelRect rect = ClipRoi(rois[index], index, rois.size(), image_w, image_h);
-      WriteGeometry(output, MakeRoiGeometry(Place(params, rect.width, rect.height), rect, image_w,
-                                            image_h, header.orientation, output.source_index));
+      WriteGeometry(output, MakeGeometry(Place(params, rect.width, rect.height), rect, header,
+                                         output.source_index));
       targets.push_back({rect, &output});
     } catch (const Error&) {
       statuses[i] = MakeStatusFromCurrentException();

@@ -19,7 +19,8 @@ namespace {
 // that share a row only. Geometries are the caller's.
 class RoiBands : public BandSink {
  public:
-  // targets: at least one. `params`, and what they point to, must outlive the sink.
+  // targets: at least one, in the part of the image whose rows arrive. `params`, and what they
+  // point to, must outlive the sink.
   RoiBands(Implementation implementation, const PreprocessParams& params,
            std::vector<RoiTarget> targets);
 
@@ -38,8 +39,8 @@ class RoiBands : public BandSink {
     std::unique_ptr<TensorSink> sink;
   };
 
-  void Open(const RoiTarget& target);
-  void Feed(const OpenRoi& roi, const RowBand& band) const;
+  OpenRoi Open(const RoiTarget& target) const;
+  bool Feed(const OpenRoi& roi, const RowBand& band) const;
 
   Implementation implementation_;
   const PreprocessParams& params_;
@@ -65,13 +66,11 @@ void RoiBands::Begin(const BandFormat& format) { format_ = format; }
 
 void RoiBands::Consume(const RowBand& band) {
   const int end = band.first_row + band.row_count;
-  while (next_ < targets_.size() && targets_[next_].rect.y < end) Open(targets_[next_++]);
-  for (const OpenRoi& roi : open_) Feed(roi, band);
-  std::erase_if(open_, [](const OpenRoi& roi) {
-    if (!roi.sink->resizer().Complete()) return false;
-    roi.sink->Finish();
-    return true;
-  });
+  std::erase_if(open_, [&](const OpenRoi& roi) { return Feed(roi, band); });
+  for (; next_ < targets_.size() && targets_[next_].rect.y < end; ++next_) {
+    OpenRoi roi = Open(targets_[next_]);
+    if (!Feed(roi, band)) open_.push_back(std::move(roi));
+  }
 }
 
 int RoiBands::NextRow(int row) const {
@@ -85,74 +84,35 @@ int RoiBands::NextRow(int row) const {
   return next;
 }
 
-void RoiBands::Open(const RoiTarget& target) {
+RoiBands::OpenRoi RoiBands::Open(const RoiTarget& target) const {
   const PixelRect& rect = target.rect;
   auto sink = std::make_unique<TensorSink>(implementation_, params_, rect.width, rect.height,
                                            OrientationTransform{}, target.output->image);
   sink->resizer().Begin({rect.width, rect.height, format_.channels});
-  open_.push_back({rect, std::move(sink)});
+  return {rect, std::move(sink)};
 }
 
-void RoiBands::Feed(const OpenRoi& roi, const RowBand& band) const {
+// Returns whether the region's tensor is done.
+bool RoiBands::Feed(const OpenRoi& roi, const RowBand& band) const {
   const int first = std::max(band.first_row, roi.rect.y);
   const int end = std::min(band.first_row + band.row_count, roi.rect.bottom());
-  if (first >= end) return;
+  if (first >= end) return false;
   const uint8_t* pixels = band.data + band.row_stride_bytes * (first - band.first_row) +
                           ptrdiff_t{roi.rect.x} * format_.channels;
   roi.sink->resizer().Consume({pixels, band.row_stride_bytes, first - roi.rect.y, end - first});
+  if (!roi.sink->resizer().Complete()) return false;
+  roi.sink->Finish();
+  return true;
 }
 
-// The good regions; a bad one gets a blank tensor.
-std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const PreprocessInput& input,
-                                size_t first, const ImageHeader& header,
-                                std::span<ItemStatus> statuses) {
-  std::vector<RoiTarget> targets = MakeRoiTargets(params, input, first, header, statuses);
-  for (size_t i = 0; i < statuses.size(); ++i) {
-    if (!statuses[i].ok()) WriteBlank(input.outputs[first + i]);
-  }
-  return targets;
-}
-
-void CutPixels(Implementation implementation, const PreprocessParams& params,
-               const ImageView& image, const std::vector<RoiTarget>& targets) {
-  for (const auto& [rect, output] : targets) {
-    TensorSink sink(implementation, params, rect.width, rect.height, OrientationTransform{},
-                    output->image);
-    PixelsToBands(implementation, image, rect, RowChannels(implementation, params), sink.resizer());
-    sink.Finish();
-  }
-}
-
-DecodeReport CutRows(Implementation implementation, const PreprocessParams& params,
-                     const ImageView& image, const ImageHeader& header,
-                     std::vector<RoiTarget> targets) {
-  RoiBands bands(implementation, params, std::move(targets));
-  const DecodeOptions options = params.decode_options(RowChannels(implementation, params));
-  DecodeReport report = DecodeToBands(image, header, options, bands);
-  if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
-  return report;
-}
-
-// A file that EXIF rotates: the part that the regions need is decoded and oriented first.
-DecodeReport CutOriented(Implementation implementation, const PreprocessParams& params,
-                         const ImageView& image, const ImageHeader& header,
-                         const std::vector<RoiTarget>& targets) {
+// The rectangle that holds all of `targets`, which become rectangles of it.
+PixelRect MoveToWindow(std::vector<RoiTarget>& targets) {
   const PixelRect window = BoundingRect(targets);
-  DecodeReport report;
-  const DecodeOptions options = params.decode_options(RowChannels(implementation, params));
-  const PixelBuffer oriented =
-      DecodeWindow(image, header, options, header.orientation, window, report);
-  const int channels = oriented.format.channels;
-  const ptrdiff_t row_bytes = ptrdiff_t{window.width} * channels;
-  for (const auto& [rect, output] : targets) {
-    TensorSink sink(implementation, params, rect.width, rect.height, OrientationTransform{},
-                    output->image);
-    sink.Take({rect.width, rect.height, channels},
-              oriented.pixels.data() + row_bytes * (rect.y - window.y) +
-                  ptrdiff_t{rect.x - window.x} * channels,
-              row_bytes);
+  for (RoiTarget& target : targets) {
+    target.rect.x -= window.x;
+    target.rect.y -= window.y;
   }
-  return report;
+  return window;
 }
 
 // Reads what the regions need of the file, where no tensors are wanted.
@@ -171,20 +131,39 @@ JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput&
                           size_t first, std::span<ItemStatus> statuses, DecodeReport& report) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, input.image);
-  std::vector<RoiTarget> targets = GoodRois(params, input, first, header, statuses);
+  std::vector<RoiTarget> targets = MakeRoiTargets(params, input, first, header, statuses);
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    if (!statuses[i].ok()) WriteBlank(input.outputs[first + i]);
+  }
   if (targets.empty()) return JpegDecoder::kAuto;
   if (targets.front().output->image.data == nullptr) {
     return CheckTargets(params, input.image, header, targets, report);
   }
+  const int channels = RowChannels(implementation, params);
   if (input.image.format != PixelFormat::kEncoded) {
-    CutPixels(implementation, params, input.image, targets);
+    for (const auto& [rect, output] : targets) {
+      TensorSink sink(implementation, params, rect.width, rect.height, OrientationTransform{},
+                      output->image);
+      PixelsToBands(implementation, input.image, rect, channels, sink.resizer());
+      sink.Finish();
+    }
     return JpegDecoder::kAuto;
   }
-  if (header.orientation != 1) {
-    report = CutOriented(implementation, params, input.image, header, targets);
+  const DecodeOptions options = params.decode_options(channels);
+  // Of a file that EXIF rotates, the part that the regions need is decoded and oriented first.
+  const bool rotates = header.orientation != 1;
+  const PixelRect window = rotates ? MoveToWindow(targets) : PixelRect{};
+  RoiBands bands(implementation, params, std::move(targets));
+  if (rotates) {
+    const PixelBuffer oriented =
+        DecodeWindow(input.image, header, options, header.orientation, window, report);
+    bands.Begin(oriented.format);
+    bands.Consume({oriented.pixels.data(), ptrdiff_t{window.width} * oriented.format.channels, 0,
+                   window.height});
   } else {
-    report = CutRows(implementation, params, input.image, header, std::move(targets));
+    report = DecodeToBands(input.image, header, options, bands);
   }
+  if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
   return JpegDecoder::kCpu;
 }
 

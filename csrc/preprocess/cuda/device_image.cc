@@ -272,9 +272,8 @@ void DeviceImage::AddRegions(FusedPlan& plan, const FusedImage& rows) const {
 void DeviceImage::WriteWholeGeometry() const {
   if (input_.rois) return;
   const PreprocessOutput& output = input_.outputs[0];
-  WriteGeometry(output,
-                MakeGeometry(placement_, header_.oriented_width(), header_.oriented_height(),
-                             header_.orientation, output.source_index));
+  const PixelRect whole = {0, 0, header_.oriented_width(), header_.oriented_height()};
+  WriteGeometry(output, MakeGeometry(placement_, whole, header_, output.source_index));
 }
 
 }  // namespace endcap

@@ -86,13 +86,6 @@ void CheckPixels(const ImageView& image, const DecodeLimits& limits) {
   if (IsYuv(image.format)) CheckYuv(image);
 }
 
-void CheckHostPixels(const ImageView& image, const DecodeLimits& limits) {
-  if (image.device != Device::kCpu) {
-    Fail(ErrorCode::kUnsupported, "the pixels are in GPU memory; this build reads CPU memory only");
-  }
-  CheckPixels(image, limits);
-}
-
 void PixelsToBands(Implementation implementation, const ImageView& image, const PixelRect& part,
                    int channels, BandSink& sink) {
   sink.Begin({part.width, part.height, channels});
@@ -110,7 +103,11 @@ ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& ima
   if (image.format == PixelFormat::kEncoded) {
     header = ReadHeader(image, params.limits, params.damaged);
   } else {
-    CheckHostPixels(image, params.limits);
+    if (image.device != Device::kCpu) {
+      Fail(ErrorCode::kUnsupported,
+           "the pixels are in GPU memory; this build reads CPU memory only");
+    }
+    CheckPixels(image, params.limits);
     header.width = image.width;
     header.height = image.height;
   }

@@ -9,15 +9,12 @@
 namespace endcap {
 
 // The size and orientation of an image, encoded or pixels, as `params` want it read. Throws as
-// ReadHeader and CheckHostPixels.
+// ReadHeader and CheckPixels, and kUnsupported for pixels in GPU memory.
 ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& image);
 
 // Throws kInvalidArgument when a view of pixels cannot be read (no data, zero size, or as
 // CheckYuv), kImageLimit past `limits`.
 void CheckPixels(const ImageView& image, const DecodeLimits& limits);
-
-// The same, and kUnsupported for pixels in GPU memory.
-void CheckHostPixels(const ImageView& image, const DecodeLimits& limits);
 
 // Hands the rows of a part of an image that is already decoded to `sink`, as RGB (channels = 3),
 // RGB and a byte that means nothing (4) or gray (1). The part lies inside the image, and its pixels
