@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct Task {
   size_t input = 0;
   size_t first = 0;
   size_t count = 0;
-  ItemStatus image_status;
+  ItemStatus image_status = {};
+  bool is_measured = false;    // for the policy of help
+  ReadAhead* ahead = nullptr;  // for a thread of the pool without its own task, which helps
 };
 
 std::vector<Task> MakeTasks(std::span<const PreprocessInput> inputs) {
@@ -30,10 +33,10 @@ std::vector<Task> MakeTasks(std::span<const PreprocessInput> inputs) {
     const size_t count = inputs[i].outputs.size();
     const bool decoded = inputs[i].image.format != PixelFormat::kEncoded;
     if (!inputs[i].rois || !decoded || count == 0) {
-      tasks.push_back({i, 0, count, {}});
+      tasks.push_back({i, 0, count});
       continue;
     }
-    for (size_t roi = 0; roi < count; ++roi) tasks.push_back({i, roi, 1, {}});
+    for (size_t roi = 0; roi < count; ++roi) tasks.push_back({i, roi, 1});
   }
   return tasks;
 }
@@ -114,35 +117,27 @@ class CpuPreprocess final : public PreprocessDevice {
       if (rois) items[i].rois.resize(rois->size());
     }
     std::vector<Task> tasks = MakeTasks(inputs);
-    const std::vector<HelpableTask> helpable = FindHelpable(inputs, tasks);
-    const auto helpers =
-        static_cast<int>(std::ranges::count(helpable, true, &HelpableTask::helped));
-    std::vector<ReadAhead> aheads(helpable.size());
-    const auto task_count = static_cast<int>(tasks.size());
-    pool_.ParallelFor(task_count + helpers, [&](int i) {
+    std::deque<ReadAhead> aheads;
+    OfferHelp(inputs, tasks, aheads);
+    const size_t task_count = tasks.size();
+    pool_.ParallelFor(static_cast<int>(task_count + aheads.size()), [&](int index) {
       const CountedThread counted;
+      const auto i = static_cast<size_t>(index);
       if (i >= task_count) {
         // All tasks have begun. Help returns at the latest when the helped one calls End.
-        aheads[IndexOfHelped(helpable, i - task_count)].Help(
-            [this] { return threads_at_work > cpu_count_; });
+        aheads[i - task_count].Help([this] { return threads_at_work > cpu_count_; });
         return;
       }
-      Task& task = tasks[static_cast<size_t>(i)];
+      Task& task = tasks[i];
       const PreprocessInput& input = inputs[task.input];
       PreprocessItem& item = items[task.input];
-      const auto place = std::ranges::find(helpable, static_cast<size_t>(i), &HelpableTask::task);
-      if (input.rois) {
-        RunRegions(params_, input, task, item);
-      } else if (place == helpable.end()) {
-        RunImage(params_, input, nullptr, item);
-      } else {
-        ReadAhead& ahead = aheads[static_cast<size_t>(place - helpable.begin())];
-        const int64_t start = SteadyNowNs();
-        RunImage(params_, input, place->helped ? &ahead : nullptr, item);
-        ahead.End();
-        help_policy_.Report(place->helped, SteadyNowNs() - start,
-                            static_cast<int64_t>(input.image.size_bytes));
-      }
+      if (input.rois) return RunRegions(params_, input, task, item);
+      const int64_t start = SteadyNowNs();
+      RunImage(params_, input, task.ahead, item);
+      if (task.ahead != nullptr) task.ahead->End();
+      if (!task.is_measured) return;
+      help_policy_.Report(task.ahead != nullptr, SteadyNowNs() - start,
+                          static_cast<int64_t>(input.image.size_bytes));
     });
     for (const Task& task : tasks) {
       if (items[task.input].status.ok()) items[task.input].status = task.image_status;
@@ -151,30 +146,20 @@ class CpuPreprocess final : public PreprocessDevice {
   }
 
  private:
-  // A task that a thread of the pool without its own task can help with.
-  struct HelpableTask {
-    size_t task = 0;
-    bool helped = false;
-  };
-
-  std::vector<HelpableTask> FindHelpable(std::span<const PreprocessInput> inputs,
-                                         std::span<const Task> tasks) {
-    std::vector<HelpableTask> helpable;
+  // Chooses the tasks with help where the CPUs have nothing else to do.
+  void OfferHelp(std::span<const PreprocessInput> inputs, std::span<Task> tasks,
+                 std::deque<ReadAhead>& aheads) {
     // None of this call has begun.
     const auto idle_cpus = static_cast<size_t>(std::max(cpu_count_ - threads_at_work.load(), 0));
     const size_t threads = std::min(static_cast<size_t>(pool_.thread_count()), idle_cpus);
-    for (size_t i = 0; i < tasks.size() && tasks.size() + helpable.size() < threads; ++i) {
-      if (IsLarge(inputs[tasks[i].input])) helpable.push_back({i, help_policy_.Allows()});
+    size_t used = tasks.size();
+    for (Task& task : tasks) {
+      if (used >= threads) return;
+      if (!IsLarge(inputs[task.input])) continue;
+      ++used;
+      task.is_measured = true;
+      if (help_policy_.Allows()) task.ahead = &aheads.emplace_back();
     }
-    return helpable;
-  }
-
-  // The place of the helped task with this number.
-  static size_t IndexOfHelped(std::span<const HelpableTask> helpable, int number) {
-    size_t at = 0;
-    for (int left = number; !helpable[at].helped || left-- > 0; ++at) {
-    }
-    return at;
   }
 
   PreprocessParams params_;
