@@ -11,74 +11,51 @@
 namespace endcap {
 namespace {
 
-constexpr size_t kPixels = 256;
+constexpr int kPixels = 256;
 constexpr size_t kChannels = 3;
 
 ChannelNormalize MakeNormalize(const PreprocessParams& params, size_t channel) {
   return {params.ResolvedScale(), params.mean[channel], params.std[channel]};
 }
 
-// Calls visit with a value of the type that the tensor's elements have.
-template <typename Visit>
-void WithElementType(DType dtype, Visit visit) {
-  switch (dtype) {
-    case DType::kUint8:
-      return visit(uint8_t{});
-    case DType::kInt8:
-      return visit(int8_t{});
-    case DType::kFloat16:
-      return visit(Half{});
-    case DType::kFloat32:
-    case DType::kInt32:  // not a tensor's; Validate refuses them
-    case DType::kInt64:
-      break;
-  }
-  visit(float{});
-}
-
-template <typename T, typename Convert>
-void AppendElements(std::vector<uint8_t>& bytes, Convert convert) {
-  for (size_t pixel = 0; pixel < kPixels; ++pixel) {
-    const T element = convert(static_cast<int>(pixel));
-    const size_t end = bytes.size();
-    bytes.resize(end + sizeof(T));
-    std::memcpy(bytes.data() + end, &element, sizeof(T));
-  }
-}
-
-// The elements that 8-bit pixels become, as the CPU's rows have them: [3][256], their bits.
-std::vector<uint8_t> ElementTable(const PreprocessParams& params) {
-  std::vector<uint8_t> table;
-  WithElementType(params.dtype, [&](auto element) {
-    using T = decltype(element);
+// What 8-bit pixels become: elements [3][256], their bits, of the numbers convert(channel, pixel).
+template <typename Convert>
+std::vector<uint8_t> MakeElements(DType dtype, Convert convert) {
+  std::vector<uint8_t> bytes(kChannels * size_t{kPixels} * GetElementSize(dtype));
+  WithElementType(dtype, [&](auto element) {
+    uint8_t* to = bytes.data();
     for (size_t c = 0; c < kChannels; ++c) {
-      const ChannelNormalize normalize = MakeNormalize(params, c);
-      AppendElements<T>(table, [&](int pixel) { return StoreAs<T>(normalize.Exact(pixel)); });
+      for (int pixel = 0; pixel < kPixels; ++pixel, to += sizeof(element)) {
+        element = StoreAs<decltype(element)>(convert(c, pixel));
+        std::memcpy(to, &element, sizeof(element));
+      }
     }
   });
-  return table;
+  return bytes;
+}
+
+// As the CPU's rows have them.
+std::vector<uint8_t> MakeElementTable(const PreprocessParams& params) {
+  return MakeElements(params.dtype,
+                      [&](size_t c, int pixel) { return MakeNormalize(params, c).Exact(pixel); });
 }
 
 // Fills in how the kernel normalises: `normalize`, `split`, `single` and `padding`. kSplit only
 // where it gives the elements of the table for each of the 256 pixels.
 void SetNormalize(const PreprocessParams& params, FusedLaunch& launch) {
-  const std::vector<uint8_t> table = ElementTable(params);
-  std::vector<uint8_t> by_split;
+  const std::vector<uint8_t> table = MakeElementTable(params);
   const size_t bytes = GetElementSize(params.dtype);
   for (size_t c = 0; c < kChannels; ++c) {
     const ChannelNormalize normalize = MakeNormalize(params, c);
     launch.single[c] = normalize.InSingle();
     Split(normalize, launch.split[c]);
-    WithElementType(params.dtype, [&](auto element) {
-      using T = decltype(element);
-      AppendElements<T>(by_split, [&](int pixel) {
-        return StoreAs<T>(launch.split[c].ApplyFused(static_cast<float>(pixel)));
-      });
-    });
-    const size_t pad = (c * kPixels + static_cast<size_t>(params.pad_value)) * bytes;
+    const size_t pad = (c * size_t{kPixels} + static_cast<size_t>(params.pad_value)) * bytes;
     launch.padding[c] = 0;
     std::memcpy(&launch.padding[c], table.data() + pad, bytes);
   }
+  const std::vector<uint8_t> by_split = MakeElements(params.dtype, [&](size_t c, int pixel) {
+    return launch.split[c].ApplyFused(static_cast<float>(pixel));
+  });
   launch.normalize = SelectArithmetic(params) == ResizeArithmetic::kFloat ? FusedNormalize::kSingle
                      : by_split == table                                  ? FusedNormalize::kSplit
                                                                           : FusedNormalize::kTable;
@@ -119,7 +96,7 @@ FusedPlan::FusedPlan(const PreprocessParams& params) : params_(params) {
   launch_.arithmetic = SelectArithmetic(params);
   launch_.threads = ThreadsFor(params.width);
   SetNormalize(params, launch_);
-  if (launch_.normalize == FusedNormalize::kTable) element_table_ = ElementTable(params);
+  if (launch_.normalize == FusedNormalize::kTable) element_table_ = MakeElementTable(params);
 }
 
 void FusedPlan::Clear() {
@@ -171,17 +148,7 @@ void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int or
 }
 
 const FusedTaps& FusedPlan::GetTaps(const Placement& placement, int width, int height) {
-  const Key key = {width,
-                   height,
-                   placement.resized_w,
-                   placement.resized_h,
-                   placement.crop_x,
-                   placement.crop_y,
-                   placement.out_x,
-                   placement.out_y,
-                   placement.visible_w,
-                   placement.visible_h};
-  const auto [entry, is_new] = taps_.try_emplace(key);
+  const auto [entry, is_new] = taps_.try_emplace({width, height, placement});
   if (is_new) entry->second = AppendTaps(params_, placement, width, height, words_);
   return entry->second;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "endcap/preprocess.h"
@@ -66,9 +66,6 @@ class FusedPlan {
   FusedLaunch Launch(const uint8_t* device_block) const;
 
  private:
-  // Source size and placement.
-  using Key = std::array<int, 10>;
-
   const FusedTaps& GetTaps(const Placement& placement, int width, int height);
   void ReserveRows(FusedImage& image);
   bool ReserveRows(const FusedImage& image, FusedVariant variant);
@@ -80,7 +77,7 @@ class FusedPlan {
   std::vector<uint8_t> element_table_;
   std::vector<FusedImage> images_;
   std::vector<int32_t> words_;
-  std::map<Key, FusedTaps> taps_;
+  std::map<std::tuple<int, int, Placement>, FusedTaps> taps_;  // by source size and placement
 };
 
 }  // namespace endcap

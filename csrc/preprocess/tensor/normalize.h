@@ -7,6 +7,7 @@
 
 #include "common/half.h"
 #include "common/host_device.h"
+#include "endcap/tensor_view.h"
 
 namespace endcap {
 
@@ -14,6 +15,24 @@ namespace endcap {
 struct Half {
   uint16_t bits;
 };
+
+// Calls visit with a value of the type that a tensor's elements have.
+template <typename Visit>
+void WithElementType(DType dtype, Visit visit) {
+  switch (dtype) {
+    case DType::kUint8:
+      return visit(uint8_t{});
+    case DType::kInt8:
+      return visit(int8_t{});
+    case DType::kFloat16:
+      return visit(Half{});
+    case DType::kFloat32:
+    case DType::kInt32:  // not a tensor's; Validate refuses them
+    case DType::kInt64:
+      break;
+  }
+  visit(float{});
+}
 
 // y = (x * scale - mean) / std in float32 step by step, for pixels that are not quantized.
 struct SingleNormalize {

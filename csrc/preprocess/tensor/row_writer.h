@@ -25,10 +25,4 @@ class RowWriter {
 std::unique_ptr<RowWriter> MakeRowWriter(const PreprocessParams& params, const Placement& placement,
                                          const TensorView& tensor, int row_channels);
 
-// A writer for rows of four channels (R, G, B and one that means nothing) in vector code (Highway).
-// T: float, Half, uint8_t or int8_t. Equals TypedRowWriter bit for bit.
-template <typename T>
-std::unique_ptr<RowWriter> MakeSimdRowWriter(const PreprocessParams& params,
-                                             const Placement& placement, const TensorView& tensor);
-
 }  // namespace endcap
