@@ -35,8 +35,6 @@ class CudaPreprocessContext {
   NvjpegSource& nvjpeg();
   // Waits until nothing uses the images' device memory, as nvJPEG asks. After ReserveImages.
   void WaitForImages() const { upload_stream_.Wait(); }
-  // Decodes the files of nvjpeg(), as if they were uploaded.
-  void DecodeNvjpeg() { nvjpeg().Decode(); }
 
   FusedPlan& plan() noexcept { return plan_; }
   // Uploads the plan and launches it on `stream`, after all that was uploaded.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -12,33 +13,22 @@
 namespace endcap {
 namespace {
 
-// Where the next image of a block begins.
-size_t AlignPlane(size_t bytes) {
-  return (bytes + kPlaneAlignment - 1) / kPlaneAlignment * kPlaneAlignment;
+// ParallelFor of what may throw: the first failure, on any of the threads, is thrown at the end.
+void ForEach(ThreadPool& pool, int count, const std::function<void(int)>& body) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  pool.ParallelFor(count, [&](int i) {
+    try {
+      body(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+    }
+  });
+  if (first) std::rethrow_exception(first);
 }
 
 }  // namespace
-
-// The first failure of the device on any of a batch's threads, to be thrown at the end.
-class DeviceErrors {
- public:
-  template <typename Call>
-  void Guard(Call call) noexcept {
-    try {
-      call();
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!first_) first_ = std::current_exception();
-    }
-  }
-  void Rethrow() const {
-    if (first_) std::rethrow_exception(first_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr first_;
-};
 
 DeviceBatch::DeviceBatch(const PreprocessParams& params,
                          const DeviceImage::DecodeContext& decode_context, ThreadPool& pool,
@@ -90,15 +80,11 @@ void DeviceBatch::StageForNvjpeg(CudaPreprocessContext& context) {
   if (nvjpeg_files_.empty()) return;
   NvjpegSource& nvjpeg = context.nvjpeg();
   nvjpeg.Reserve();
-  DeviceErrors errors;
-  pool_.ParallelFor(static_cast<int>(nvjpeg_files_.size()), [&](int k) {
-    errors.Guard([&] {
-      ItemStatus status = nvjpeg.Stage(static_cast<size_t>(k));
-      if (!status.ok())
-        FallBackFromNvjpeg(nvjpeg_files_[static_cast<size_t>(k)], std::move(status));
-    });
+  ForEach(pool_, static_cast<int>(nvjpeg_files_.size()), [&](int k) {
+    const auto file = static_cast<size_t>(k);
+    ItemStatus status = nvjpeg.Stage(file);
+    if (!status.ok()) FallBackFromNvjpeg(nvjpeg_files_[file], std::move(status));
   });
-  errors.Rethrow();
 }
 
 // For a file that the JPEG engine does not take.
@@ -122,7 +108,7 @@ void DeviceBatch::Reserve(CudaPreprocessContext& context) {
       const size_t size = images_[i] ? ((*images_[i]).*bytes)() : 0;
       if (size == 0) continue;
       offsets_[i] = end;
-      end += AlignPlane(size);
+      end += RoundUp(size, kPlaneAlignment);
     }
     return end;
   };
@@ -135,17 +121,15 @@ void DeviceBatch::Reserve(CudaPreprocessContext& context) {
 void DeviceBatch::Upload(CudaPreprocessContext& context) {
   StageForNvjpeg(context);
   Reserve(context);
-  DeviceErrors errors;
-  pool_.ParallelFor(count_ + 2, [&](int i) {
+  ForEach(pool_, count_ + 2, [&](int i) {
     if (i == 0) {
-      errors.Guard([&] { DecodeByNvjpeg(context); });
+      DecodeByNvjpeg(context);
     } else if (i == 1) {
-      errors.Guard([&] { Plan(context); });
+      Plan(context);
     } else {
-      UploadOne(static_cast<size_t>(i - 2), context, errors);
+      UploadOne(static_cast<size_t>(i - 2), context);
     }
   });
-  errors.Rethrow();
 }
 
 void DeviceBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
@@ -159,7 +143,7 @@ void DeviceBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
     files.emplace_back(k, i);
   }
   if (files.empty()) return;
-  context.DecodeNvjpeg();
+  context.nvjpeg().Decode();
   const int64_t spent = SteadyNowNs() - start;
   for (const auto& [k, i] : files) {
     PreprocessItem& item = items_[i];
@@ -187,15 +171,14 @@ void DeviceBatch::Plan(CudaPreprocessContext& context) {
   }
 }
 
-void DeviceBatch::UploadOne(size_t index, CudaPreprocessContext& context,
-                            DeviceErrors& errors) noexcept {
+void DeviceBatch::UploadOne(size_t index, CudaPreprocessContext& context) {
   std::optional<DeviceImage>& opened = images_[index];
   if (!opened || opened->nvjpeg_bytes() != 0) return;
   DeviceImage& image = *opened;
   const bool filled =
       Try(index, [&] { image.Fill(context.host_images() + offsets_[index], items_[index]); });
   const size_t bytes = image.staged_bytes();
-  if (filled && bytes != 0) errors.Guard([&] { context.Upload(offsets_[index], bytes); });
+  if (filled && bytes != 0) context.Upload(offsets_[index], bytes);
 }
 
 // For an image that failed: its tensors, whose number in the plan is known, and geometries.

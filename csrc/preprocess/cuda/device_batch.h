@@ -11,8 +11,6 @@
 
 namespace endcap {
 
-class DeviceErrors;
-
 // Uploads one batch: Open, Upload, Finish, in this order. Failures of single images
 // become their status; kCuda and kOutOfMemory of the device are thrown.
 class DeviceBatch {
@@ -42,7 +40,7 @@ class DeviceBatch {
   void Reserve(CudaPreprocessContext& context);
   void DecodeByNvjpeg(CudaPreprocessContext& context);
   void Plan(CudaPreprocessContext& context);
-  void UploadOne(size_t index, CudaPreprocessContext& context, DeviceErrors& errors) noexcept;
+  void UploadOne(size_t index, CudaPreprocessContext& context);
   void Blank(size_t index, FusedPlan& plan);
   bool DecodedFromPlanes(size_t index) const noexcept;
 

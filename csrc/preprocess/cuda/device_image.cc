@@ -15,12 +15,6 @@
 namespace endcap {
 namespace {
 
-// Rows that are uploaded as pixels begin where wide loads are aligned.
-size_t AlignedRow(int width, int channels) {
-  const size_t bytes = static_cast<size_t>(width) * static_cast<size_t>(channels);
-  return (bytes + kPlaneRowAlignment - 1) / kPlaneRowAlignment * kPlaneRowAlignment;
-}
-
 // Copies bands to rows of `row_stride_bytes`.
 class RowSink : public BandSink {
  public:
@@ -123,7 +117,9 @@ void DeviceImage::DecodeWithoutNvjpeg() {
 
 void DeviceImage::StageRows(const BandFormat& format) {
   format_ = format;
-  row_stride_bytes_ = AlignedRow(format.width, format.channels);
+  // Rows begin where wide loads are aligned.
+  row_stride_bytes_ = RoundUp(
+      static_cast<size_t>(format.width) * static_cast<size_t>(format.channels), kPlaneRowAlignment);
   staged_bytes_ = row_stride_bytes_ * static_cast<size_t>(format.height);
 }
 

@@ -17,6 +17,10 @@
 
 namespace endcap {
 
+inline size_t RoundUp(size_t bytes, size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
 // Uploads pixels: those in CPU memory are copied plane by plane, those in device memory are read in
 // place.
 class DevicePixels {

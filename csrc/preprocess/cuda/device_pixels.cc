@@ -7,10 +7,6 @@
 namespace endcap {
 namespace {
 
-size_t RoundUp(size_t bytes, size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
-
 FusedSource ToFusedSource(PixelFormat format) {
   switch (format) {
     case PixelFormat::kBgr:
