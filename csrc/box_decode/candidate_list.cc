@@ -107,11 +107,4 @@ void CandidateList::Write(Candidates& candidates, size_t place, float score, con
   candidates.indices[place] = label.index;
 }
 
-int CheckedClass(const HeadParams& params, double class_id, int64_t row) {
-  if (!(class_id >= 0.0 && class_id < params.num_classes) || class_id != std::floor(class_id)) {
-    FailArgument("row ", row, " has class ", class_id, ": num_classes is ", params.num_classes);
-  }
-  return static_cast<int>(class_id);
-}
-
 }  // namespace endcap

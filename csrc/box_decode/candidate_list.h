@@ -151,7 +151,4 @@ inline CandidateList::Label AnchorLabel(const HeadParams& params, const DecodeSc
   return {static_cast<int32_t>(position / classes), static_cast<int32_t>(position % classes)};
 }
 
-// Throws kInvalidArgument when a class id that a model gave is not one of num_classes.
-int CheckedClass(const HeadParams& params, double class_id, int64_t row);
-
 }  // namespace endcap

@@ -9,6 +9,13 @@
 // The heads of models that suppress by themselves: end2end and its like, efficient_nms, detections.
 
 namespace endcap {
+namespace {
+
+[[noreturn]] void FailClass(const HeadParams& params, int64_t row, double class_id) {
+  FailArgument("row ", row, " has class ", class_id, ": num_classes is ", params.num_classes);
+}
+
+}  // namespace
 
 // `head` [K, 6+extra]: x1, y1, x2, y2, score, class; suppression is done in the model.
 void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
@@ -25,7 +32,10 @@ void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
       list.Drop(static_cast<size_t>(k));
       continue;
     }
-    const int class_id = CheckedClass(params, static_cast<double>(row[5]), k);
+    const double class_id = row[5];
+    if (!(class_id >= 0.0 && class_id < params.num_classes) || class_id != std::floor(class_id)) {
+      FailClass(params, k, class_id);
+    }
     list.Add(score, static_cast<uint32_t>(k), static_cast<uint32_t>(class_id));
   }
   const auto label = [&](uint32_t k) {
@@ -64,8 +74,7 @@ void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScr
     const float score = scores.values()[static_cast<size_t>(k)];
     if (!(score > list.threshold())) continue;
     if (!rule.HasClass(classes[k], params.num_classes)) {
-      FailArgument("row ", k, " has class ", static_cast<double>(classes[k]), ": num_classes is ",
-                   params.num_classes);
+      FailClass(params, k, static_cast<double>(classes[k]));
     }
     if (rule.IsBackground(classes[k])) continue;
     list.Add(score, static_cast<uint32_t>(k), static_cast<uint32_t>(classes[k] - rule.first_class));

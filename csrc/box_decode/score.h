@@ -53,6 +53,19 @@ inline float RowLimit(Activation activation, bool has_background, float limit) {
   return raw_limit - 1e-6F * std::max(1.0F, std::abs(raw_limit));
 }
 
+// rtdetr and ssd: where a row of scores is, and its box. Lengths are numbers in a row of the input.
+struct ScoreRowRule {
+  int32_t score_input;
+  int32_t box_input;
+  uint32_t score_row_length;
+  uint32_t box_row_length;
+  uint32_t first_score;  // of a row of the input; the background counts as a score
+  uint32_t columns;      // scores
+  uint32_t first_class;  // among the scores
+  int32_t background;    // among the scores; -1: none
+};
+inline constexpr int kAnchorInput = 2;  // of ssd
+
 // Sums of powers are taken in parts (element i goes to part i modulo their number), and the upper
 // half of the parts is added to the lower until one is left: an order that the threads of a GPU can
 // keep as well.

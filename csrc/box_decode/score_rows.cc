@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
+#include "box_decode/anchors.h"
+#include "box_decode/candidate_list.h"
 #include "box_decode/head_scan.h"
-#include "box_decode/score.h"
 #include "common/elementary_functions.h"
 #include "common/fail.h"
 
@@ -87,29 +89,12 @@ bool AddPassingRows(const HeadParams& params, const ScoreRows& rows, DecodeScrat
   return false;
 }
 
-}  // namespace
-
-ScoreRows::ScoreRows(const HeadParams& params, const HeadInput& head, int64_t first_column)
-    : tensor(head), first(head.values().floats()) {
-  const Background place = params.ResolvedBackground();
-  has_background = place != Background::kNone;
-  background = place == Background::kFirst ? -1 : params.num_classes;
-  first_class = place == Background::kFirst ? 1 : 0;
-  // Without rows there may be no memory, which nothing can be added to.
-  if (head.values().size() > 0) first += first_column + static_cast<int64_t>(first_class);
-}
-
-void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs) {
-  for (size_t i = 1; i < specs.count; ++i) {
-    const int64_t rows = inputs[i].shape[0];
-    if (rows == inputs[0].shape[0]) continue;
-    FailArgument(specs.specs[0].name, " has ", inputs[0].shape[0], " rows and ",
-                 specs.specs[i].name, " has ", rows, ": they must have as many");
-  }
-}
-
+// Adds the candidates of every row, in the manner of AnchorLabel. The simd implementation scans
+// first, and leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores
+// or in `others`, and for a softmax over a row whose greatest score is not finite; or drops the
+// row.
 void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementation implementation,
-                  std::initializer_list<const HeadInput*> others, DecodeScratch& scratch,
+                  std::span<const HeadInput* const> others, DecodeScratch& scratch,
                   CandidateList& list) {
   scratch.best_class.resize(rows.count());
   if (implementation == Implementation::kSimd) {
@@ -124,6 +109,102 @@ void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementatio
     if (list.IsDropped(row)) continue;
     AddRow(params, rows, row, kLowestScore, scratch, list);
   }
+}
+
+// Scores and boxes in two inputs, or joined in one, and, of ssd, `anchors` [A, 4] in a third: SSD
+// (arXiv 1512.02325), RetinaNet (arXiv 1708.02002) and others of their kind; RT-DETR (arXiv
+// 2304.08069), every query's classes of which are candidates, and nothing is suppressed. rtdetr_seg
+// has a third input, of which only the rows are counted here.
+void DecodeScoreRows(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                     Candidates& candidates, Implementation implementation) {
+  const HeadSpecs head = MakeHeadSpecs(params);
+  const AnchorSettings settings = ResolveAnchors(params);
+  const ScoreRowRule rule = MakeScoreRowRule(params);
+  const auto second_at = static_cast<size_t>(std::max(rule.score_input, rule.box_input));
+  const HeadInput first(head.specs[0], inputs[0], scratch.head, implementation);
+  const HeadInput second(head.specs[second_at], inputs[second_at], scratch.scores, implementation);
+  const HeadInput& scores = rule.score_input == 0 ? first : second;
+  const HeadInput& boxes = rule.box_input == 0 ? first : second;
+  std::optional<HeadInput> anchors;
+  if (settings.source == AnchorSource::kInput) {
+    anchors.emplace(head.specs[kAnchorInput], inputs[kAnchorInput], scratch.anchors,
+                    implementation);
+  }
+  CheckRowCounts(head, inputs);
+  CandidateList list(params, inputs, scratch);
+  const HeadInput* const others[] = {&boxes, anchors ? &*anchors : nullptr};
+  AddScoreRows(params, ScoreRows(rule, scores), implementation,
+               std::span(others).first(anchors ? 2 : 1), scratch, list);
+  const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
+  if (settings.source == AnchorSource::kNone) {
+    const auto read_box = [&](int32_t row) { return boxes.Box(row); };
+    return list.Finish(boxes.rows(), params.ResolvedBoxFormat(), label, read_box, candidates);
+  }
+  const bool from_corners = params.ResolvedBoxFormat() == BoxFormat::kXyxy;
+  const auto read_box = [&](int32_t row) {
+    if (!anchors) return BoxAtAnchor(boxes.Box(row), AnchorAt(params, settings, row), settings);
+    const BoxXyxy anchor = anchors->Box(row);
+    return BoxAtAnchor(boxes.Box(row), from_corners ? ToCentreForm(anchor) : anchor, settings);
+  };
+  list.Finish(boxes.rows(), BoxFormat::kCxcywh, label, read_box, candidates);
+}
+
+}  // namespace
+
+ScoreRowRule MakeScoreRowRule(const HeadParams& params) noexcept {
+  const std::string_view first = MakeHeadSpecs(params).specs[0].name;
+  const bool joined = first == "head";
+  const bool boxes_first = first == "boxes";
+  const DetectionRowsRule classes = MakeDetectionRowsRule(params);
+  ScoreRowRule rule = {};
+  rule.score_input = boxes_first ? 1 : 0;
+  rule.box_input = boxes_first || joined ? 0 : 1;
+  rule.first_score = joined ? 4 : 0;
+  rule.columns = static_cast<uint32_t>(ScoreColumns(params));
+  rule.score_row_length = rule.first_score + rule.columns;
+  rule.box_row_length = joined ? rule.score_row_length : 4;
+  rule.first_class = static_cast<uint32_t>(classes.first_class);
+  rule.background = classes.background;
+  return rule;
+}
+
+ScoreRows::ScoreRows(const ScoreRowRule& rule, const HeadInput& head)
+    : tensor(head),
+      first(head.values().floats()),
+      has_background(rule.background >= 0),
+      background(rule.background - ptrdiff_t{rule.first_class}),
+      first_class(rule.first_class) {
+  // Without rows there may be no memory, which nothing can be added to.
+  if (head.values().size() > 0) first += size_t{rule.first_score} + rule.first_class;
+}
+
+void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs) {
+  for (size_t i = 1; i < specs.count; ++i) {
+    const int64_t rows = inputs[i].shape[0];
+    if (rows == inputs[0].shape[0]) continue;
+    FailArgument(specs.specs[0].name, " has ", inputs[0].shape[0], " rows and ",
+                 specs.specs[i].name, " has ", rows, ": they must have as many");
+  }
+}
+
+void DecodeRtdetr(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                  Candidates& candidates) {
+  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kScalar);
+}
+
+void DecodeRtdetrSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                      Candidates& candidates) {
+  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kSimd);
+}
+
+void DecodeSsd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+               Candidates& candidates) {
+  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kScalar);
+}
+
+void DecodeSsdSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                   Candidates& candidates) {
+  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kSimd);
 }
 
 }  // namespace endcap

@@ -1,14 +1,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 
-#include "box_decode/candidate_list.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
+#include "box_decode/score.h"
 
 namespace endcap {
+
+ScoreRowRule MakeScoreRowRule(const HeadParams& params) noexcept;
 
 // A score for each class in a row for each anchor or query: rtdetr and ssd.
 struct ScoreRows {
@@ -18,8 +18,7 @@ struct ScoreRows {
   ptrdiff_t background;  // from class 0 of a row
   size_t first_class;    // class 0's place among a row's scores
 
-  // first_column: where the tensor's scores begin, background included.
-  ScoreRows(const HeadParams& params, const HeadInput& tensor, int64_t first_column);
+  ScoreRows(const ScoreRowRule& rule, const HeadInput& head);
 
   size_t count() const noexcept { return static_cast<size_t>(tensor.rows()); }
   const float* Row(size_t row) const noexcept {
@@ -30,14 +29,6 @@ struct ScoreRows {
 // Throws kInvalidArgument when the inputs of kScoreRows, whose ranks are checked, differ in their
 // rows.
 void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs);
-
-// Adds the candidates of every row, in the manner of AnchorLabel. The simd implementation scans
-// first, and leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores
-// or in `others`, and for a softmax over a row whose greatest score is not finite; or drops the
-// row.
-void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementation implementation,
-                  std::initializer_list<const HeadInput*> others, DecodeScratch& scratch,
-                  CandidateList& list);
 
 // The greatest class score of each row, into greatest [count]; returns whether there may be a NaN
 // or an infinite number among the scores.

@@ -2,32 +2,11 @@
 
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
-#include "box_decode/score.h"
 #include "box_decode/score_rows.h"
 #include "common/fail.h"
 
 namespace endcap {
 namespace {
-
-ScoreRowRule MakeScoreRowRule(const HeadParams& params) {
-  const HeadSpecs specs = MakeHeadSpecs(params);
-  const bool joined = specs.specs[0].name == "head";
-  const bool boxes_first = !joined && specs.specs[0].name == "boxes";
-  const auto columns = static_cast<uint32_t>(ScoreColumns(params));
-  const Background background = params.ResolvedBackground();
-  ScoreRowRule rule = {};
-  rule.score_input = boxes_first ? 1 : 0;
-  rule.box_input = boxes_first || joined ? 0 : 1;
-  rule.first_score = joined ? 4 : 0;
-  rule.score_row_length = rule.first_score + columns;
-  rule.box_row_length = joined ? rule.score_row_length : 4;
-  rule.columns = columns;
-  rule.first_class = background == Background::kFirst ? 1 : 0;
-  rule.background = -1;
-  if (background == Background::kFirst) rule.background = 0;
-  if (background == Background::kLast) rule.background = params.num_classes;
-  return rule;
-}
 
 void CheckRows(const HeadParams& params, HeadTensors head) {
   switch (GetFamily(params.family).layout) {

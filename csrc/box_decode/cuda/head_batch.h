@@ -4,6 +4,7 @@
 
 #include "box_decode/anchors.h"
 #include "box_decode/families.h"
+#include "box_decode/score.h"
 #include "common/host_device.h"
 #include "endcap/box_decode.h"
 
@@ -13,19 +14,6 @@ namespace endcap {
 // launch can be captured into a graph unmodified.
 
 inline constexpr int kMaxBatchImages = 64;
-
-// rtdetr and ssd: where a row of scores is, and its box. Lengths are numbers in a row of the input.
-struct ScoreRowRule {
-  int32_t score_input;
-  int32_t box_input;
-  uint32_t score_row_length;
-  uint32_t box_row_length;
-  uint32_t first_score;  // of a row of the input; the background counts as a score
-  uint32_t columns;      // scores
-  uint32_t first_class;  // among the scores
-  int32_t background;    // among the scores; -1: none
-};
-inline constexpr int kAnchorInput = 2;  // of ssd
 
 // HeadParams as kernels need them; every default filled in.
 struct HeadRule {
