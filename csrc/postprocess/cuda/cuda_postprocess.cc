@@ -45,18 +45,6 @@ bool HasHostInputs(std::span<const PostprocessInput> in) {
          });
 }
 
-constexpr const char* kUseCpu =
-    " by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a model's config";
-
-void RefuseForCuda(const PostprocessParams& params) {
-  const HeadParams& head = params.head;
-  if (!GridFits(head)) {
-    Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(head.family),
-         " with an anchor_grid of more than ", kMaxGridLevels, " levels or ", kMaxGridSizes,
-         " sizes is read", kUseCpu);
-  }
-}
-
 // Allocates and frees the device memory of a call in stream order: in a captured graph it belongs
 // to the graph, so that replays and other calls share none of it. Pinned memory is pooled.
 class CudaPostprocess final : public PostprocessDevice {
@@ -75,8 +63,10 @@ class CudaPostprocess final : public PostprocessDevice {
     if (inputs.empty()) return {};
     const CudaTarget target = {device_id_, stream};
     RefuseCapture(target, "a postprocessor's call that waits for its results (not enqueue)");
-    const bool has_runs = GivesRle(params_) && WantsRunLengths(outputs);
-    return has_runs ? RunWithRunLengths(inputs, outputs, target) : RunRows(inputs, outputs, target);
+    if (GivesRle(params_) && WantsRunLengths(outputs)) {
+      return RunWithRunLengths(inputs, outputs, target);
+    }
+    return MakeItems(RecordsIn(LaunchAndRead(inputs, outputs, nullptr, target), inputs.size()));
   }
 
   void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
@@ -177,12 +167,6 @@ class CudaPostprocess final : public PostprocessDevice {
     return items;
   }
 
-  std::vector<PostprocessItem> RunRows(std::span<const PostprocessInput> in,
-                                       std::span<const PostprocessOutput> out,
-                                       const CudaTarget& target) {
-    return MakeItems(RecordsIn(LaunchAndRead(in, out, nullptr, target), in.size()));
-  }
-
   // Some images of a call that wants RLE: nothing, and a greater `room`, where there was
   // too little of it.
   std::vector<PostprocessItem> RunPart(std::span<const PostprocessInput> in,
@@ -256,7 +240,12 @@ class CudaPostprocess final : public PostprocessDevice {
 
 std::unique_ptr<PostprocessDevice> MakeCudaPostprocess(const PostprocessParams& params,
                                                        int device_id) {
-  RefuseForCuda(params);
+  if (!GridFits(params.head)) {
+    Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(params.head.family),
+         " with an anchor_grid of more than ", kMaxGridLevels, " levels or ", kMaxGridSizes,
+         " sizes is read by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } ",
+         "in a model's config");
+  }
   RequireCuda(device_id);
   return std::make_unique<CudaPostprocess>(params, device_id);
 }
