@@ -334,6 +334,25 @@ def test_the_asynchronous_client_tracks(server: RunningServer, frames: list[Path
     assert counted(server, "ended") == ended + 1
 
 
+def test_the_client_sends_time_stamps(server: RunningServer, frames: list[Path]) -> None:
+    """Every track ends in the long pause; the damaged frame has its time stamp, too."""
+    seconds = [1.0, 1.1, 1.2, 1.3, 99.0, 99.1, 99.2, 99.3]
+    with DetectionClient(server.grpc, model="detect_track") as client:
+        results = list(client.track(frames, sequence="timed", timestamps=seconds))
+        too_few = client.track(frames, sequence="short", timestamps=seconds[:2])
+        with pytest.raises(
+            endcap.InvalidArgumentError, match=r"ended .*frame_002\.jpg is the next"
+        ):
+            list(too_few)
+    tracker = endcap.Tracker()
+    for result, second in zip(results, seconds, strict=True):
+        if result.ok:
+            expected = tracker(result.detections, timestamp=second).track_ids
+            np.testing.assert_array_equal(result.detections.track_ids, expected)
+    before, after = ({each.track_id for each in results[n].detections} for n in (3, 7))
+    assert before & after <= {None}
+
+
 def test_frames_that_come_one_by_one_have_their_results_at_once(
     server: RunningServer, frames: list[Path]
 ) -> None:
@@ -375,6 +394,11 @@ def test_a_model_without_tracks_is_refused(server: RunningServer) -> None:
         pytest.raises(endcap.UnsupportedError, match="'detect' has no output track_ids; name a"),
     ):
         client.track([b""], sequence=1)
+    with (
+        DetectionClient(server.grpc, model="detect_track_idle") as client,
+        pytest.raises(endcap.UnsupportedError, match="no input timestamp; leave timestamps out"),
+    ):
+        client.track([b""], sequence=1, timestamps=[0.0])
 
 
 def test_infer_tracks_a_folder_of_frames(

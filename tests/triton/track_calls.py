@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,11 @@ def write_all(repository: Path) -> None:
         assert old in text
         config.write_text(text.replace(old, new, 1))
     idle = copy_model("detect_track", repository, name="detect_track_idle") / "config.pbtxt"
-    idle.write_text(idle.read_text().replace('model_name: "track"', 'model_name: "track_idle"'))
+    text = idle.read_text().replace('model_name: "track"', 'model_name: "track_idle"')
+    text, inputs = re.subn(r',\n  {\n    name: "timestamp".*?\n  }', "", text, flags=re.S)
+    text, maps = re.subn(r' +input_map { key: "timestamp" .*\n', "", text)
+    assert (inputs, maps) == (1, 1)
+    idle.write_text(text)  # as without time stamps
     direct = copy_model("track", repository, name="track_direct") / "config.pbtxt"
     head, _, rest = direct.read_text().partition("  oldest {")
     head += "  direct { max_queue_delay_microseconds: 1 }\n"

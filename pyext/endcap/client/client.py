@@ -127,7 +127,11 @@ class DetectionClient(StreamDetector):
         return iterate(self._detect_stream(images, sequence=sequence))
 
     def track(
-        self, frames: Iterable[Image], *, sequence: int | str
+        self,
+        frames: Iterable[Image],
+        *,
+        sequence: int | str,
+        timestamps: Iterable[float] | None = None,
     ) -> Generator[ImageResult, None, None]:
         """Yield the results of the frames of a camera or a file, with `track_ids`, in their order.
 
@@ -141,12 +145,15 @@ class DetectionClient(StreamDetector):
                 one ends the sequence; a caller that stops early leaves it to the server to drop.
             sequence: The id of the sequence, a number above 0 or a text, such as `camera 7`. It
                 must be unique among the current sequences.
+            timestamps: The time of each frame in seconds, increasing, where frames are missing or
+                the rate varies; see `endcap.Tracker`. One is read for each frame that is sent.
 
         Raises:
-            UnsupportedError: The model returns no tracks; over HTTP, with shared memory, or with
-                batches.
+            InvalidArgumentError: `timestamps` ends before `frames`.
+            UnsupportedError: The model returns no tracks, or takes no time stamps; over HTTP, with
+                shared memory, or with batches.
         """
-        return iterate(self._track(frames, sequence=sequence))
+        return iterate(self._track(frames, sequence=sequence, timestamps=timestamps))
 
     def video(
         self, video: Video, *, options: Mapping[str, object] | None = None

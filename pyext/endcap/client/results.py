@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 INPUT = "encoded"
 # Those of a model that reads videos: the bytes of a file, or a URL.
 VIDEO_INPUTS = frozenset({INPUT, "options"})
+TIMESTAMP = "timestamp"  # optional, of models that track
 # The output that Triton's classification extension takes the best elements of.
 PROBABILITIES = "class_probabilities"
 

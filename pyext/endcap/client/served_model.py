@@ -10,7 +10,14 @@ from endcap.client.concurrency import run
 from endcap.client.connection import Connection, read_items
 from endcap.client.errors import UNREADABLE, ClientError, RequestError, unreadable_error
 from endcap.client.options import Address, ConnectionOptions, Protocol
-from endcap.client.results import INPUT, VIDEO_INPUTS, Task, find_task, why_no_task
+from endcap.client.results import (
+    INPUT,
+    TIMESTAMP,
+    VIDEO_INPUTS,
+    Task,
+    find_task,
+    why_no_task,
+)
 from endcap.errors import InvalidArgumentError
 from endcap.triton.labels import parse_labels
 
@@ -40,6 +47,7 @@ class ServedModel:
             the image as stored if the latter is `ignore`.
         input_name: The name of `input`.
         reads_videos: Whether it takes videos, and returns the detections of each frame.
+        takes_timestamps: Whether it has an input for the time of a frame.
     """
 
     name: str
@@ -52,6 +60,7 @@ class ServedModel:
     upright: bool = True
     input_name: str = INPUT
     reads_videos: bool = False
+    takes_timestamps: bool = False
 
     @property
     def batched(self) -> bool:
@@ -180,6 +189,7 @@ async def _describe(
         upright=exif != "ignore",
         input_name=input_name,
         reads_videos=reads_videos,
+        takes_timestamps=TIMESTAMP in inputs,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any
 
 from endcap.client.concurrency import as_async
@@ -21,7 +22,7 @@ from endcap.client.errors import (
     from_message,
     timeout_error,
 )
-from endcap.client.results import FramePosition, ImageResult
+from endcap.client.results import TIMESTAMP, FramePosition, ImageResult
 from endcap.client.tensors import Outcome, SequenceStep
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 
@@ -44,7 +45,9 @@ class StreamDetector(Detector):
             return self._stream_in_order(images)
         return self._stream_one_by_one(images, sequence)
 
-    def _track(self, frames: Images, *, sequence: int | str) -> AsyncGenerator[ImageResult, None]:
+    def _track(
+        self, frames: Images, *, sequence: int | str, timestamps: Iterable[float] | None = None
+    ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of a camera's frames in their order; see `DetectionClient.track`."""
         self._check_streams(frames, sequence)
         if _TRACK_IDS not in self._served_model.outputs:
@@ -52,7 +55,12 @@ class StreamDetector(Detector):
                 f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
                 "as detect_track of the shipped repository"
             )
-        return self._stream_one_by_one(frames, sequence, restarts=True)
+        if timestamps is not None and not self._served_model.takes_timestamps:
+            raise UnsupportedError(
+                f"model '{self.model}' has no input {TIMESTAMP}; leave timestamps out, or add the "
+                "input to its configuration, as detect_track of the shipped repository has it"
+            )
+        return self._stream_one_by_one(frames, sequence, timestamps, restarts=True)
 
     def _video(
         self, video: Video, *, options: Mapping[str, object] | None = None
@@ -84,7 +92,12 @@ class StreamDetector(Detector):
                     ahead.release()
 
     async def _stream_one_by_one(
-        self, images: Images, sequence: int | str | None, *, restarts: bool = False
+        self,
+        images: Images,
+        sequence: int | str | None,
+        timestamps: Iterable[float] | None = None,
+        *,
+        restarts: bool = False,
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of images, which are sent one after the other.
 
@@ -92,12 +105,24 @@ class StreamDetector(Detector):
         """
         read_images, is_started = self._read_all(images), False
         source = read_images if sequence is None else _mark_last(read_images)
+        seconds: Iterator[float | None] = itertools.repeat(None)
+        if timestamps is not None:
+            seconds = iter(timestamps)
         async with contextlib.aclosing(source):
             async for name, file, is_last in source:
+                try:
+                    timestamp = next(seconds)
+                except StopIteration:
+                    raise InvalidArgumentError(
+                        f"timestamps ended before the images, of which {name} is the next; give "
+                        "one for each image"
+                    ) from None
                 if isinstance(file, RequestError):
                     yield self._tensors.make_result(name, file)
                     continue
-                step = None if sequence is None else SequenceStep(sequence, not is_started, is_last)
+                step = None
+                if sequence is not None:
+                    step = SequenceStep(sequence, not is_started, is_last, timestamp)
                 is_started = True
                 if self._served_model.decoupled:
                     request_id = self._next_request_id()

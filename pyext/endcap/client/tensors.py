@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from endcap.client.connection import Arguments, import_client
 from endcap.client.errors import UNREADABLE, RequestError, unreadable_error
 from endcap.client.regions import Lease, find_fixed_dtype
-from endcap.client.results import PROBABILITIES, FramePosition, ImageResult, Task, status_name
+from endcap.client.results import (
+    PROBABILITIES,
+    TIMESTAMP,
+    FramePosition,
+    ImageResult,
+    Task,
+    status_name,
+)
 from endcap.client.served_model import ServedModel
 from endcap.cuda_array import on_host
 from endcap.detections import ImageDetections
@@ -70,6 +77,7 @@ class SequenceStep:
 
     Attributes:
         id: A number above 0 and below 2**63, or a text of 1 to 128 bytes.
+        timestamp: The time of the frame in seconds, for a model with the input `timestamp`.
 
     Raises:
         InvalidArgumentError: Another id.
@@ -78,6 +86,7 @@ class SequenceStep:
     id: int | str
     start: bool = False
     end: bool = False
+    timestamp: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.id, str):
@@ -174,6 +183,10 @@ class ModelTensors:
             arguments["sequence_id"] = step.id
             arguments["sequence_start"] = step.start
             arguments["sequence_end"] = step.end
+            if step.timestamp is not None:
+                seconds = np.array([step.timestamp], np.float64)
+                seconds = seconds[None] if self._is_batched else seconds
+                arguments["inputs"].append(self._input(TIMESTAMP, seconds, "FP64"))
         return arguments
 
     def make_video_arguments(self, video: bytes, options: bytes, request_id: str) -> Arguments:
