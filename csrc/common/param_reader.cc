@@ -161,14 +161,15 @@ std::vector<double> ReadNumbers(std::string_view name, std::string_view text, si
   return values;
 }
 
-std::pair<int, int> ReadSize(std::string_view name, std::string_view text, int high) {
+std::pair<int, int> ReadSize(std::string_view name, std::string_view text, int high, int low) {
   const auto parts = Split(text);
   int64_t height = 0;
   int64_t width = 0;
   const bool parsed =
       parts.size() <= 2 && Parse(parts.front(), height) && Parse(parts.back(), width);
-  if (!parsed || height < 1 || width < 1 || height > high || width > high) {
-    FailArgument(name, " is '", text, "': give height,width in pixels, each from 1 to ", high);
+  if (!parsed || height < low || width < low || height > high || width > high) {
+    FailArgument(name, " is '", text, "': give height,width in pixels, each from ", low, " to ",
+                 high);
   }
   return {static_cast<int>(height), static_cast<int>(width)};
 }

@@ -22,7 +22,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator = ',')
 // 1 or `count` numbers with commas between; one number is used for all.
 std::vector<double> ReadNumbers(std::string_view name, std::string_view text, size_t count);
 // "640" or "480,640".
-std::pair<int, int> ReadSize(std::string_view name, std::string_view text, int high);
+std::pair<int, int> ReadSize(std::string_view name, std::string_view text, int high, int low = 1);
 
 // The shortest decimal that reads back as the same double.
 std::string WriteNumber(double value);

@@ -70,11 +70,12 @@ ParamField<P> NumberField(std::string_view name, double low, double high, Get ge
 
 // Two fields: height and width.
 template <typename P, typename GetHeight, typename GetWidth>
-ParamField<P> SizeField(std::string_view name, int high, GetHeight height, GetWidth width) {
+ParamField<P> SizeField(std::string_view name, int high, GetHeight height, GetWidth width,
+                        int low = 1) {
   return ParamField<P>{
       name, "height,width in pixels, or one number for both",
       [=](P& p, std::string_view text) {
-        const auto [h, w] = ReadSize(name, text, high);
+        const auto [h, w] = ReadSize(name, text, high, low);
         height(p) = h;
         width(p) = w;
       },

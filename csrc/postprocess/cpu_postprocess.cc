@@ -15,6 +15,7 @@
 #include "endcap/thread_pool.h"
 #include "postprocess/device.h"
 #include "postprocess/outputs.h"
+#include "postprocess/tile_merge.h"
 
 namespace endcap {
 namespace {
@@ -201,6 +202,24 @@ class CpuPostprocess final : public PostprocessDevice {
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
                                    std::span<const PostprocessOutput> outputs,
                                    void* /*stream*/) override {
+    if (params_.merge == Merge::kNone) return RunItems(inputs, outputs);
+    std::vector<PostprocessItem> items;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      items.push_back(MergeTiles(
+          params_, inputs[i], outputs[i],
+          [this](auto tiles, auto tile_outputs) { return RunItems(tiles, tile_outputs); }));
+    }
+    return items;
+  }
+
+  void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
+               void* stream) override {
+    Run(inputs, outputs, stream);
+  }
+
+ private:
+  std::vector<PostprocessItem> RunItems(std::span<const PostprocessInput> inputs,
+                                        std::span<const PostprocessOutput> outputs) {
     std::vector<PostprocessItem> items(inputs.size());
     const auto run = [&](int i) {
       const auto index = static_cast<size_t>(i);
@@ -211,12 +230,6 @@ class CpuPostprocess final : public PostprocessDevice {
     return items;
   }
 
-  void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
-               void* stream) override {
-    Run(inputs, outputs, stream);
-  }
-
- private:
   PostprocessParams params_;
   ThreadPool pool_;
 };

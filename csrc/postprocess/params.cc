@@ -93,6 +93,8 @@ constexpr std::string_view kBackgrounds[] = {"default", "none", "first", "last"}
 constexpr std::string_view kMaskResolutions[] = {"prototype", "input", "source"};
 constexpr std::string_view kOnNan[] = {"error", "drop"};
 constexpr std::string_view kAngleRanges[] = {"raw", "le90"};
+constexpr std::string_view kMerges[] = {"none", "nms", "nmm"};
+constexpr std::string_view kMergeMetrics[] = {"iou", "ios"};
 constexpr std::string_view kAnchorSources[] = {"input", "grid", "none"};
 
 using Params = PostprocessParams;
@@ -206,6 +208,15 @@ const ParamTable<Params>& Table() {
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
+      Means(
+          "inputs are the tiles of one image, whose boxes are merged: nms suppresses, nmm unites a "
+          "box with those that it matches, as SAHI's GREEDYNMM; classes apart, unless "
+          "class_agnostic; with masks, keypoints and angles nms only",
+          EnumField<Params>("merge", kMerges, FIELD(merge))),
+      Means("how boxes of tiles are compared: intersection over union, or over the smaller box",
+            EnumField<Params>("merge_metric", kMergeMetrics, FIELD(merge_metric))),
+      Means("boxes of tiles match when their merge_metric is greater, with nmm also when equal",
+            NumberField<Params>("merge_threshold", 0.0, 1.0, FIELD(merge_threshold))),
       Means("a NaN or infinite number in the head fails its image; or its anchor is dropped and "
             "counted, and the image fails only where that is more than half of its anchors",
             EnumField<Params>("on_nan", kOnNan, FIELD(head.on_nan))),
@@ -317,6 +328,24 @@ void ValidateAnchors(const HeadParams& head) {
   }
 }
 
+void ValidateMerge(const PostprocessParams& params) {
+  if (params.merge == Merge::kNone) return;
+  const HeadFamilyInfo& family = GetFamily(params.head.family);
+  if (IsClassification(family.family)) {
+    FailArgument("merge is for boxes, and head ", family.name, " has none: leave merge out");
+  }
+  if (params.merge == Merge::kNmm && family.extra != HeadExtra::kNone) {
+    FailArgument("merge is nmm, which unites plain boxes only, with head ", family.name,
+                 ": give merge=nms");
+  }
+  if (family.extra == HeadExtra::kAngle && params.merge_metric == MergeMetric::kIos) {
+    FailArgument("merge_metric is ios with head ", family.name, ": give merge_metric=iou");
+  }
+  if (HasMasks(family.family) && params.mask_resolution != MaskResolution::kSource) {
+    FailArgument("merge needs masks in pixels of the whole image: give mask_resolution=source");
+  }
+}
+
 void ValidateClassification(const HeadParams& head) {
   if (head.on_nan == OnNan::kDrop) {
     FailArgument(
@@ -370,9 +399,11 @@ void Validate(const PostprocessParams& params) {
   }
   const auto in_unit = [](double value) { return value >= 0.0 && value <= 1.0; };
   if (!in_unit(head.score_threshold) || !in_unit(params.iou_threshold) ||
-      !std::ranges::all_of(head.score_thresholds, in_unit)) {
-    FailArgument("score_threshold, score_thresholds and iou_threshold must be from 0 to 1");
+      !in_unit(params.merge_threshold) || !std::ranges::all_of(head.score_thresholds, in_unit)) {
+    FailArgument(
+        "score_threshold, score_thresholds, iou_threshold and merge_threshold must be from 0 to 1");
   }
+  ValidateMerge(params);
   std::vector<float> class_limits;
   FillClassLimits(head, class_limits);
 }

@@ -8,6 +8,11 @@ namespace {
 
 std::unique_ptr<PostprocessDevice> MakeDevice(const PostprocessParams& params, DeviceId device,
                                               int threads) {
+  if (params.merge != Merge::kNone && device.type != Device::kCpu) {
+    Fail(ErrorCode::kUnsupported,
+         "merge is for the CPU: give device cpu, or in config.pbtxt instance_group { kind: "
+         "KIND_CPU }");
+  }
   return device.type == Device::kCpu ? MakeCpuPostprocess(params, threads)
                                      : MakeCudaPostprocess(params, device.id);
 }
@@ -34,6 +39,11 @@ void Postprocessor::Check(std::span<const PostprocessInput> inputs,
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     CheckOutputs(outputs_, outputs[i], i, device_id_);
+    if (inputs[i].tiles.empty() != (params_.merge == Merge::kNone)) {
+      FailArgument("image ", i, " came with ", inputs[i].tiles.size(), " tiles and merge ",
+                   params_.merge == Merge::kNone ? "none: give its head alone, or set merge"
+                                                 : "set: give at least one");
+    }
     if (inputs[i].geometry == nullptr || inputs[i].geometry_device == Device::kCpu) continue;
     if (device_id_.type == Device::kCpu) {
       FailArgument("the geometry of item ", i, " is in GPU memory: give it in CPU memory");

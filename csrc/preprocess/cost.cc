@@ -124,6 +124,7 @@ void AddTerms(const PreprocessParams& params, ImageView image, int64_t regions, 
   const ImageHeader header = ReadImageHeader(params, image);
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
+  if (params.slices()) regions = std::ssize(ComputeTiles(params, image_w, image_h));
   const Placement place = Place(params, image_w, image_h);
   const bool scales =
       image.format == PixelFormat::kEncoded && header.format == FileFormat::kJpeg && regions == 0;

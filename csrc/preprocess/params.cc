@@ -17,6 +17,7 @@ constexpr int64_t kMaxBytes = int64_t{1} << 32;
 constexpr int kMaxScans = 1000000;
 constexpr int kMaxRois = 1000000;
 constexpr int64_t kMaxMemory = int64_t{1} << 40;  // bytes
+constexpr double kMaxOverlap = 0.99;
 // scale, mean and std stay well inside float32, where they are used for pixels that are not
 // quantized.
 constexpr double kMaxNormalize = 1e9;
@@ -165,10 +166,17 @@ const ParamTable<Params>& Table() {
       Means("reject: a JPEG with damage is corrupt; accept: it has the pixels that libjpeg-turbo "
             "makes up, for everything that it only warns about, truncated files included",
             EnumField<Params>("damaged", kRejectOrAccept, FIELD(damaged))),
-      Means("most regions of interest of one image, where regions are given",
+      Means("most regions of interest, or tiles, of one image",
             IntegerField<Params>("max_rois", 1, kMaxRois, FIELD(max_rois))),
-      Means("most bytes that the tensors of one image's regions may have together",
+      Means("most bytes that the tensors of one image's regions or tiles may have together",
             IntegerField<Params>("max_roi_bytes", 1, kMaxMemory, FIELD(max_roi_bytes))),
+      Means("cuts the image into tiles of that many of its pixels, each of which becomes a tensor; "
+            "0: off",
+            SizeField<Params>("tile", kMaxSourceSide, FIELD(tile_height), FIELD(tile_width), 0)),
+      Means("the share of a tile that its neighbour repeats",
+            NumberField<Params>("tile_overlap", 0.0, kMaxOverlap, FIELD(tile_overlap))),
+      Means("the whole image is one more tile, the last, where there are several",
+            BoolField<Params>("tile_full", FIELD(tile_full))),
       Means("error: a bad image fails its request and no other; blank: zeros for that image, its "
             "status says why",
             EnumField<Params>("on_error", kOnError, FIELD(on_error))),
@@ -221,6 +229,17 @@ void CheckSides(const PreprocessParams& params) {
   }
 }
 
+void CheckTile(const PreprocessParams& params) {
+  const auto [low, high] = std::minmax(params.tile_height, params.tile_width);
+  if (low < 0 || high > kMaxSourceSide || (low == 0 && high > 0)) {
+    FailArgument("tile is ", params.tile_height, ",", params.tile_width, ": give each from 1 to ",
+                 kMaxSourceSide, ", or 0 for no tiles");
+  }
+  if (!(params.tile_overlap >= 0.0 && params.tile_overlap <= kMaxOverlap)) {
+    FailArgument("tile_overlap is ", params.tile_overlap, ": give 0 to ", kMaxOverlap);
+  }
+}
+
 void CheckDecoder(const PreprocessParams& params) {
   if (params.jpeg_decoder == JpegDecoder::kNvjpeg && params.damaged == Damaged::kAccept) {
     FailArgument("jpeg_decoder is nvjpeg with damaged accept: nvJPEG does not report damage and ",
@@ -261,6 +280,7 @@ void Validate(const PreprocessParams& params) {
   CheckResize(params);
   CheckNormalize(params);
   CheckDecoder(params);
+  CheckTile(params);
 }
 
 }  // namespace endcap

@@ -58,6 +58,10 @@ void SetStatusFromRegions(PreprocessItem& item) {
   }
 }
 
+const char* RegionsText(const PreprocessParams& params) {
+  return params.slices() ? " tiles" : " rois";
+}
+
 }  // namespace
 
 std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params) {
@@ -72,8 +76,9 @@ std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params) {
 
 void CheckRoiCount(const PreprocessParams& params, int64_t count) {
   if (count > params.max_rois) {
-    FailArgument("the image came with ", count, " rois; max_rois allows ", params.max_rois,
-                 ": give them in several calls, or a greater max_rois");
+    FailArgument("the image came with ", count, RegionsText(params), "; max_rois allows ",
+                 params.max_rois, ": give a greater tile, or rois in several calls, or a greater ",
+                 "max_rois");
   }
 }
 
@@ -87,8 +92,9 @@ void CheckRoiTensors(const PreprocessParams& params, int64_t count) {
   // Both are small enough for their product.
   const int64_t bytes = count * static_cast<int64_t>(tensor.size_bytes());
   if (bytes > params.max_roi_bytes) {
-    FailArgument("the tensors of ", count, " rois take ", bytes, " bytes; max_roi_bytes allows ",
-                 params.max_roi_bytes, ": give them in several calls, or a greater max_roi_bytes");
+    FailArgument("the tensors of ", count, RegionsText(params), " take ", bytes,
+                 " bytes; max_roi_bytes allows ", params.max_roi_bytes,
+                 ": give a greater tile, or rois in several calls, or a greater max_roi_bytes");
   }
 }
 
@@ -123,7 +129,9 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const PreprocessInput> i
                                               void* stream) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const PreprocessInput& input = inputs[i];
-    if (input.rois) {
+    if (params_.slices() && !input.rois) {
+      FailArgument("image ", i, " came without its tiles as rois: give tile=0");
+    } else if (input.rois) {
       CheckRegions(params_, input, input.rois->size());
     } else if (input.outputs.size() != 1) {
       FailArgument("image ", i, " came with ", input.outputs.size(), " outputs: give one");

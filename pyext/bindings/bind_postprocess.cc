@@ -13,16 +13,20 @@ namespace py = pybind11;
 namespace endcap::python {
 namespace {
 
+bool Merges(const Postprocessor& postprocessor) {
+  return postprocessor.params().merge != Merge::kNone;
+}
+
 // Returns (items, run-length encodings) of every part.
 py::list Run(Postprocessor& postprocessor, const std::vector<HeadPart>& parts,
              StreamHandle stream) {
-  const HeadBatch batch(parts);
+  const HeadBatch batch(parts, Merges(postprocessor));
   return batch.Results(batch.Run(postprocessor, stream));
 }
 
 void Enqueue(Postprocessor& postprocessor, const std::vector<HeadPart>& parts,
              StreamHandle stream) {
-  HeadBatch(parts).Enqueue(postprocessor, stream);
+  HeadBatch(parts, Merges(postprocessor)).Enqueue(postprocessor, stream);
 }
 
 py::dtype ToNumpyDtype(DType dtype) {
@@ -84,8 +88,8 @@ void ThrowFirst(const std::vector<PostprocessItem>& items) {
 }
 
 // One caller's heads to new NumPy arrays, on the CPU. head: the tensors of HeadInputs, each
-// [B, ...]; geometry [B,8] or None; status [B] or None; with_packed_masks: whether detection_masks
-// is wanted, where there is such an output.
+// [B, ...]; with `merge`, B tiles of one image; geometry [B,8] or None; status [B] or None;
+// with_packed_masks: whether detection_masks is wanted, where there is such an output.
 //
 // Returns (the tensors of PostprocessOutputs in their order, each [B, ...], num_detections and
 // status [B], None where not wanted; truncated, bool [B]; dropped, int32 [B]; for each image the
@@ -96,7 +100,7 @@ void ThrowFirst(const std::vector<PostprocessItem>& items) {
 // memory.
 py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::object> head, py::object geometry,
                    std::optional<StatusRows> status, bool with_packed_masks) {
-  const py::ssize_t count = CountArrayRows(head);
+  const py::ssize_t count = Merges(postprocessor) ? 1 : CountArrayRows(head);
   const std::span<const TensorSpec> specs = postprocessor.outputs();
   py::tuple results(specs.size());
   std::vector<py::object> out(specs.size(), py::none());
@@ -112,7 +116,7 @@ py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::object> head, p
   std::vector<HeadPart> parts;
   parts.emplace_back(std::move(head), std::move(geometry), std::move(status), std::move(out),
                      GivesRle(postprocessor.params()));
-  const HeadBatch batch(parts);
+  const HeadBatch batch(parts, Merges(postprocessor));
   const std::vector<PostprocessItem> items = batch.Run(postprocessor, /*stream=*/0);
   ThrowFirst(items);
   py::array_t<bool> truncated(count);

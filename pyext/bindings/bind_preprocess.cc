@@ -117,6 +117,14 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
   return tuples;
 }
 
+// float32 [T,4] of one image.
+py::array_t<float> Tiles(const Preprocessor& preprocessor, const py::list& image) {
+  const BorrowedImages borrowed(image, PixelFormat::kRgb);
+  const std::vector<Roi> tiles = ReadTiles(preprocessor.params(), borrowed.OnlyView());
+  return py::array_t<float>({std::ssize(tiles), py::ssize_t{4}},
+                            reinterpret_cast<const float*>(tiles.data()));
+}
+
 py::dict NamedCostTerms(const PreprocessParams& params, const py::list& image, int64_t regions) {
   const BorrowedImages borrowed(image, PixelFormat::kRgb);
   const CostTerms terms = GetCostTerms(params, borrowed.OnlyView(), regions);
@@ -149,6 +157,7 @@ void BindPreprocess(py::module_& module) {
           "check_rois",
           [](const Preprocessor& self, int64_t count) { CheckRoiTensors(self.params(), count); },
           py::arg("count"))
+      .def("tiles", endcap::python::Tiles, py::arg("image"))
       .def(
           "cost_terms",
           [](const Preprocessor& self, const py::list& image, int64_t regions) {

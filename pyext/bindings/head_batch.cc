@@ -55,22 +55,29 @@ std::vector<ItemTuple> ToTuples(std::span<const PostprocessItem> items) {
 
 }  // namespace
 
-HeadBatch::HeadBatch(const std::vector<HeadPart>& parts) {
-  for (const HeadPart& part : parts) Add(part);
+HeadBatch::HeadBatch(const std::vector<HeadPart>& parts, bool merges) {
+  for (const HeadPart& part : parts) Add(part, merges);
 }
 
-void HeadBatch::Add(const HeadPart& part) {
+void HeadBatch::Add(const HeadPart& part, bool merges) {
   const auto& [head, geometry, status, out, with_rle] = part;
-  const int64_t rows = head.empty() ? -1 : CountRows(head[0]);
+  int64_t rows = head.empty() ? -1 : CountRows(head[0]);
   if (rows < 0) FailRows();
   begin_ = inputs_.size();
   inputs_.resize(begin_ + static_cast<size_t>(rows));
-  outputs_.resize(inputs_.size());
   for (PostprocessInput& input : Inputs()) input.head.reserve(head.size());
-  for (PostprocessOutput& output : Outputs()) output.tensors.reserve(out.size());
   for (const py::object& tensor : head) AddHead(tensor);
   if (!geometry.is_none()) AddGeometry(geometry);
   if (status && status->size() != 0) AddStatus(*status);
+  if (merges) {
+    PostprocessInput image;
+    image.tiles.assign(Inputs().begin(), Inputs().end());
+    inputs_.resize(begin_);
+    inputs_.push_back(std::move(image));
+    rows = 1;
+  }
+  outputs_.resize(inputs_.size());
+  for (PostprocessOutput& output : Outputs()) output.tensors.reserve(out.size());
   for (const py::object& tensor : out) AddOutput(tensor);
   Part& added = parts_.emplace_back(static_cast<size_t>(rows));
   if (!with_rle) return;

@@ -26,7 +26,8 @@ using HeadPart = std::tuple<std::vector<py::object>, py::object, std::optional<S
 // kInvalidArgument where the tensors of a part differ in their number of rows.
 class HeadBatch {
  public:
-  explicit HeadBatch(const std::vector<HeadPart>& parts);
+  // merges: the rows of a part are the tiles of one image, which is its only item.
+  HeadBatch(const std::vector<HeadPart>& parts, bool merges);
 
   // Runs the batch without the GIL, on `stream` where the postprocessor works on a GPU. Work on the
   // streams of the parts' tensors is ordered before and after it.
@@ -50,7 +51,7 @@ class HeadBatch {
   std::span<PostprocessInput> Inputs() noexcept { return std::span(inputs_).subspan(begin_); }
   std::span<PostprocessOutput> Outputs() noexcept { return std::span(outputs_).subspan(begin_); }
 
-  void Add(const HeadPart& part);
+  void Add(const HeadPart& part, bool merges);
   void RequireRows(int64_t rows) const;
   void AddHead(const py::object& tensor);
   void AddGeometry(const py::object& geometry);

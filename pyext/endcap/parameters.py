@@ -127,6 +127,9 @@ class PreprocessParameters(DecodeParameters, total=False):
     jpeg_decoder: Literal["auto", "cpu", "hybrid", "nvjpeg"] | None
     max_rois: int | None
     max_roi_bytes: int | None
+    tile: Size | None
+    tile_overlap: float | None
+    tile_full: bool | None
     on_error: Literal["error", "blank"] | None
 
 
@@ -162,6 +165,9 @@ class PostprocessParameters(HeadParameters, total=False):
     iou_threshold: float | None
     max_detections: int | None
     class_agnostic: bool | None
+    merge: Literal["none", "nms", "nmm"] | None
+    merge_metric: Literal["iou", "ios"] | None
+    merge_threshold: float | None
     rotated_nms: Literal["polygon", "probiou", "probiou_fast"] | None
     angle_range: Literal["raw", "le90"] | None
     mask_resolution: Literal["prototype", "input", "source"] | None

@@ -62,8 +62,8 @@ class Postprocessor:
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
         CudaError: a CUDA device that cannot be used; ``cuda_state()`` says more.
-        UnsupportedError: a CUDA device with a head that only the CPU reads, or packed
-            masks that only the CPU makes.
+        UnsupportedError: a CUDA device with ``merge``, a head that only the CPU reads, or
+            packed masks that only the CPU makes.
     """
 
     @list_parameters(PostprocessParameters)
@@ -131,8 +131,9 @@ class Postprocessor:
         ``dropped``; ``enqueue`` does not.
 
         Args:
-            head: as the family says, float32 or float16; read in place. With ``device="cuda"`` it
-                may lie on that device; from host memory it is copied there.
+            head: as the family says, float32 or float16; read in place. With ``merge`` a batch is
+                the tiles of one image, and so gives the detections of one. With
+                ``device="cuda"`` it may lie on that device; from host memory it is copied there.
             geometry: float32 [8] or [B, 8] from preprocess; without it boxes stay in pixels of the
                 model's input. With ``device="cuda"`` it may lie on that device.
             status: int32 [B] from preprocess, in host memory; an image whose status is not 0 has no

@@ -44,7 +44,7 @@ _STATUSES_IN_REPR = 20
 
 @dataclass(frozen=True, repr=False)
 class PreprocessResult:
-    """The tensors of a batch of N images, or of N regions of one image.
+    """The tensors of a batch of N images, or of N regions or tiles of one image.
 
     Attributes:
         images: [N, C, H, W] or [N, H, W, C], of the requested dtype: a NumPy array, or
@@ -108,6 +108,7 @@ class Preprocessor:
         self._dtype = np.dtype(self._core.outputs[0][1])
         self._limits = SizeLimits.from_parameters(self.parameters)
         self._raises = self.parameters["on_error"] == "error"
+        self._slices = self.parameters["tile"] != "0,0"
 
     def __repr__(self) -> str:
         size = "x".join(self.parameters["size"].split(","))
@@ -132,6 +133,19 @@ class Preprocessor:
         """``cpu`` or ``cuda:N``."""
         return "cpu" if self._device_id is None else f"cuda:{self._device_id}"
 
+    def tiles(self, image: Image, *, pixel_format: str = "rgb") -> npt.NDArray[np.float32]:
+        """Return the tiles of an image, float32 [T, 4] as of ``rois``; only its header is read.
+
+        An image that cannot be read has one, which a call gives its error.
+
+        Raises:
+            InvalidArgumentError: the parameter ``tile`` is 0, or there are more tiles than
+                ``max_rois`` or ``max_roi_bytes`` allow.
+            OSError: a file that cannot be read.
+        """
+        opened = open_image(_only_image(image, "tiles"), pixel_format, self._limits)
+        return self._core.tiles([to_buffer(opened, self._limits, None)])
+
     def __call__(
         self,
         images: Image | Sequence[Image],
@@ -145,7 +159,8 @@ class Preprocessor:
 
         With ``rois`` the one image gives a batch of its K regions. It is decoded once, and only as
         far down as the regions reach; damage below that is not seen. A region's tensor is that of
-        its pixels cut out of the decoded image; ``decode="fast"`` does not apply.
+        its pixels cut out of the decoded image; ``decode="fast"`` does not apply. With the
+        parameter ``tile`` the regions are the image's ``tiles``.
 
         On a GPU the tensors are made in the order of ``stream``, and the call does not wait for
         them; images in host memory may be changed when it returns.
@@ -176,8 +191,9 @@ class Preprocessor:
                 place in the batch, unless ``on_error`` is ``blank``.
             UnsupportedError: ``rois`` of YUV in GPU memory.
             InvalidArgumentError: an image, ``rois``, ``out`` or ``stream`` that cannot be used;
-                more regions than ``max_rois``, or than ``max_roi_bytes`` of tensors; and, unless
-                ``on_error`` is ``blank``, a region that is not finite, empty or outside the image.
+                more regions or tiles than ``max_rois``, or than ``max_roi_bytes`` of tensors; and,
+                unless ``on_error`` is ``blank``, a region that is not finite, empty or outside the
+                image.
             OSError: a file that cannot be read.
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
@@ -190,13 +206,18 @@ class Preprocessor:
             self._core.check_rois(rois_shape[0])  # before a copy
         regions = None if rois is None else _to_rois(rois)
         if regions is not None:
+            if self._slices:
+                raise InvalidArgumentError("rois came with the parameter tile: give one of the two")
             self._core.check_rois(len(regions))
-            batch = [_image_of_rois(images)]
+        if regions is not None or self._slices:
+            batch = [_only_image(images, "tile" if self._slices else "rois")]
         else:
             batch = [images] if is_single_image(images) else list(images)
         batch = [open_image(image, pixel_format, self._limits) for image in batch]
         target = choose_target(self._device_id, stream)
         buffers = [to_buffer(image, self._limits, target) for image in batch]
+        if self._slices:
+            regions = self._core.tiles(buffers)
         count = image_count(buffers) if regions is None else len(regions)
         geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
         tensors, memory = self._memory(out, (count, *self._shape), target)
@@ -331,15 +352,15 @@ def _to_rois(rois: npt.ArrayLike) -> npt.NDArray[np.float32]:
     return array
 
 
-def _image_of_rois(images: Image) -> Image:
-    """Return the one image that regions go with.
+def _only_image(images: Image, why: str) -> Image:
+    """Return the one image that regions go with, or that is cut into tiles.
 
     Raises:
         InvalidArgumentError: For a sequence of images.
     """
     if not is_single_image(images):
         raise InvalidArgumentError(
-            f"rois came with a {type(images).__name__} of {len(images)} images: give one image, "
+            f"{why} came with a {type(images).__name__} of {len(images)} images: give one image, "
             "and call again for the next"
         )
     return images

@@ -58,6 +58,19 @@ PostprocessParams PickParams(FuzzInput& input) {
   return params;
 }
 
+// The last choices, so that shorter inputs have none.
+void PickMerge(FuzzInput& input, PostprocessParams& params) {
+  PostprocessParams merging = params;
+  merging.merge = input.PickEnum(Merge::kNmm);
+  merging.merge_metric = input.PickEnum(MergeMetric::kIos);
+  merging.merge_threshold = input.Number(0.0, 1.0);
+  try {
+    Validate(merging);
+    params = merging;
+  } catch (const Error&) {  // not with this head
+  }
+}
+
 // Tensors that fit a model's head, and views of them.
 struct Head {
   std::vector<std::vector<uint8_t>> memory;
@@ -170,7 +183,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
-  const PostprocessParams params = PickParams(input);
+  PostprocessParams params = PickParams(input);
   try {
     Validate(params);
   } catch (const Error&) {  // the target `parameters` looks at these
@@ -181,12 +194,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto left_out = static_cast<uint32_t>(input.Happens(32) ? input.Byte() : 0);
   const bool with_rle = input.Bool();
   const Head head = MakeHead(input, params.head);
+  PickMerge(input, params);
   const auto run = [&](DeviceId device, Outcome& outcome) {
     Postprocessor postprocessor(params, device, 1);
     Results results(params, device.type, left_out, with_rle);
     PostprocessInput item;
     item.head = head.views;
     item.geometry = placed ? geometry.data() : nullptr;
+    if (params.merge != Merge::kNone) {
+      PostprocessInput image;
+      image.tiles.assign(2, item);
+      item = image;
+    }
     const auto items = postprocessor.Run(std::span(&item, 1), std::span(&results.output, 1));
     outcome.Add(items[0].status);
     outcome.Add(int64_t{items[0].num_detections});
@@ -198,7 +217,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ItemStatus status;
   const Outcome expected = RequireEqualPaths(target, HeadFamilyName(params.head.family),
                                              [&](Outcome& outcome) { status = run({}, outcome); });
-  if (!HasGpu() || !expected.ok()) return 0;
+  if (!HasGpu() || !expected.ok() || params.merge != Merge::kNone) return 0;
   const Outcome actual = Capture([&](Outcome& outcome) { run({Device::kCuda, 0}, outcome); });
   if (actual.ok()) {
     RequireEqual(expected, actual, "scalar against cuda");

@@ -92,10 +92,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
-  const PreprocessParams params = PickPreprocessParams(input, 24);
-  const std::vector<Roi> rois = PickRois(input);
+  PreprocessParams params = PickPreprocessParams(input, 24);
+  std::vector<Roi> rois = PickRois(input);
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());
+  if (rois.empty()) {
+    params.tile_height = params.height;
+    params.tile_width = params.width;
+    try {
+      rois = ReadTiles(params, image);
+    } catch (const Error&) {  // too many; then no region
+    }
+  }
   const Outcome outcome = RequireEqualOnDevices(
       target, "regions", image,
       [&](DeviceId device, Outcome& result) { RunRois(params, device, image, rois, result); });

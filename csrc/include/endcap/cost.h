@@ -44,7 +44,8 @@ using CostTerms = std::array<double, kCostTermCount>;
 std::string_view CostTermName(CostTerm term) noexcept;
 
 // Returns the terms of an image, from its header. `regions`: the number of tensors that are cut out
-// of it; 0: one of the whole image. Of a file that is refused for its header only kImage counts.
+// of it; 0: one of the whole image, or its tiles. Of a file that is refused for its header only
+// kImage counts.
 CostTerms GetCostTerms(const PreprocessParams& params, const ImageView& image,
                        int64_t regions = 0) noexcept;
 

@@ -22,6 +22,11 @@ namespace endcap {
 // odd number of quarter turns: what ultralytics' predict() returns. The corners are the same.
 enum class AngleRange : int32_t { kRaw, kLe90 };
 
+// How the boxes of an image's tiles are merged: by greedy suppression, or so that a box is united
+// with those that it matches. The metric is intersection over union, or over the smaller box.
+enum class Merge : int32_t { kNone, kNms, kNmm };
+enum class MergeMetric : int32_t { kIou, kIos };
+
 // box_decode -> nms -> detections: everything from raw head to packed output rows.
 struct PostprocessParams {
   HeadParams head;
@@ -31,6 +36,11 @@ struct PostprocessParams {
   RotatedNms rotated_nms = RotatedNms::kPolygon;             // yolov8_obb
   MaskResolution mask_resolution = MaskResolution::kSource;  // heads with masks
   AngleRange angle_range = AngleRange::kRaw;                 // heads with angles
+  // Images come as tiles. Each is processed like an image, then the detections of all are merged in
+  // source pixels. On the CPU only.
+  Merge merge = Merge::kNone;
+  MergeMetric merge_metric = MergeMetric::kIos;
+  double merge_threshold = 0.5;  // kNms: suppressed where greater; kNmm: merged from it on
 };
 
 // Builds parameters from text. `head` names the family; the rest carry the names of the fields.
@@ -57,6 +67,9 @@ void Validate(const PostprocessParams& params);
 // `classes` leave are 0 and -1), class_probabilities [num_classes] (all scores in class order),
 // status int32 [1].
 //
+// With `merge`, detection_indices are the tile's number times the anchors (queries, rows) of a tile
+// plus the anchor. A box that was united with others has the score, class and index of the best.
+//
 // Boxes that are mapped back by a geometry and have no area then are dropped: x1 < x2 and y1 < y2
 // in every row (of rotated boxes, width and height are greater than 0), which a box in the padding
 // of a letterbox fails once it is clipped. Such a box is not a candidate: it suppresses none, and
@@ -73,6 +86,8 @@ struct PostprocessInput {
   const float* geometry = nullptr;    // 8 values; null: boxes stay in pixels of the model's input
   int32_t status = 0;  // of the stages before; not 0: the image is blank and has no detections
   Device geometry_device = Device::kCpu;  // kCuda: memory of the postprocessor's GPU
+  // With `merge` these alone: the image's tiles, each with its geometry. A status is the image's.
+  std::vector<PostprocessInput> tiles;
 };
 
 // Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is
@@ -105,8 +120,8 @@ class Postprocessor {
  public:
   // threads: items processed at the same time on the CPU, 0: one for each CPU that the process may
   // run on; a GPU processes the batch as a whole and ignores it. Throws as Validate; for a GPU also
-  // kUnsupported for an anchor_grid that only the CPU reads, and kCuda when the device cannot be
-  // used.
+  // kUnsupported for `merge` and for an anchor_grid that only the CPU reads, and kCuda when the
+  // device cannot be used.
   Postprocessor(const PostprocessParams& params, DeviceId device, int threads = 0);
   // On the CPU.
   explicit Postprocessor(const PostprocessParams& params, int threads = 0);

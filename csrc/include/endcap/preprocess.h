@@ -68,6 +68,11 @@ struct PreprocessParams {
   // defaults go together: 1000 regions for a classifier, 3x224x224 float32, take 602 MB.
   int max_rois = 1000;
   int64_t max_roi_bytes = int64_t{1} << 30;
+  // Slicing: the size of an image's tiles, in its pixels; 0: off. See ReadTiles.
+  int tile_height = 0;
+  int tile_width = 0;
+  double tile_overlap = 0.2;  // the share of a tile that the next one repeats
+  bool tile_full = true;      // the whole image is one more tile
   // What a caller does with a bad image: kError: its request fails; kBlank: zeros and its status.
   OnError on_error = OnError::kError;
 
@@ -75,6 +80,7 @@ struct PreprocessParams {
     return scale.value_or(dtype == DType::kUint8 ? 1.0 : 1.0 / 255.0);
   }
   int channels() const noexcept { return color == Color::kGray ? 1 : 3; }
+  bool slices() const noexcept { return tile_height > 0; }
   // Those of a file that is decoded to that many channels.
   DecodeOptions decode_options(int file_channels, int eighths = 8) const noexcept {
     return {file_channels, eighths, truncated, damaged, alpha};
@@ -147,6 +153,17 @@ struct PreprocessItem {
 // tensors first.
 void CheckRoiCount(const PreprocessParams& params, int64_t count);
 void CheckRoiTensors(const PreprocessParams& params, int64_t count);
+
+// The tiles of an image of that size: rows from the top down, each from the left, where SAHI's
+// get_slice_bboxes places them. Neighbours share int(tile_overlap * tile) pixels, the last tile of
+// a row or column is moved back into the image. Several are followed by the whole image with
+// tile_full. Throws as CheckRoiTensors.
+std::vector<Roi> ComputeTiles(const PreprocessParams& params, int image_w, int image_h);
+
+// The same for an image, of which only the header is read: the regions that Run takes with the
+// parameter `tile`. An image that cannot be read has one, which Run gives its status. Throws
+// kInvalidArgument without `tile`.
+std::vector<Roi> ReadTiles(const PreprocessParams& params, ImageView image);
 
 class PreprocessDevice;
 

@@ -52,6 +52,9 @@ DEFAULTS = {
     "damaged": "reject",
     "max_rois": "1000",
     "max_roi_bytes": str(2**30),
+    "tile": "0,0",
+    "tile_overlap": "0.2",
+    "tile_full": "true",
     "on_error": "error",
 }
 
