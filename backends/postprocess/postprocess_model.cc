@@ -78,8 +78,9 @@ void PostprocessModel::Read(JobType& job, const ExecutionContext& execution_cont
 
 void PostprocessModel::ReadInputs(JobType& job, const ExecutionContext& execution_context) {
   const Request& request = job.pending->request;
-  const InputReading in_place{batched(), execution_context, true};
-  const InputReading on_host{batched(), execution_context, false};
+  const bool merges = params_.merge != Merge::kNone;
+  const InputReading in_place{batched() || merges, execution_context, true};
+  const InputReading on_host{batched() || merges, execution_context, false};
   std::vector<InputItems> head;
   for (const TensorSpec& spec : HeadInputs(params_.head)) {
     job.tensors.push_back(request.GetInput(spec.name, in_place));
@@ -100,6 +101,10 @@ void PostprocessModel::ReadInputs(JobType& job, const ExecutionContext& executio
     input.geometry_device = geometry.first().device;
     if (status.present()) input.status = *status.Data<const int32_t>(i);
   }
+  if (!merges) return;
+  PostprocessInput image;
+  image.tiles = std::move(job.inputs);
+  job.inputs.assign(1, std::move(image));
 }
 
 void PostprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& execution_context) {

@@ -227,9 +227,9 @@ void PreprocessModel::Read(JobType& job, const ExecutionContext& execution_conte
   job.tensors.push_back(job.pending->request.GetInput(kEncoded, on_host));
   if (settings_.with_rois) job.tensors.push_back(job.pending->request.GetInput(kRois, on_host));
   for (const Bytes file : EncodedFiles(job.tensors[0])) {
-    job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), std::nullopt});
+    job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), std::nullopt, {}});
   }
-  if (settings_.with_rois) {
+  if (settings_.with_rois || settings_.params.slices()) {
     AllocateRegions(job, execution_context);
   } else {
     AllocateImages(job, execution_context);
@@ -251,10 +251,15 @@ void PreprocessModel::AllocateImages(JobType& job, const ExecutionContext& execu
 }
 
 void PreprocessModel::AllocateRegions(JobType& job, const ExecutionContext& execution_context) {
-  const std::span<const Roi> rois = AsRois(job.tensors[1]);
-  const auto count = static_cast<int64_t>(rois.size());
+  SourceImage& source = job.inputs.front();
+  if (settings_.with_rois) {
+    source.rois = AsRois(job.tensors[1]);
+  } else {
+    source.tiles = ReadTiles(settings_.params, source.image);
+    source.rois = source.tiles;
+  }
+  const auto count = std::ssize(*source.rois);
   CheckRoiTensors(settings_.params, count);
-  job.inputs.front().rois = rois;
   const MemoryPlace gpu_or_cpu = execution_context.memory();
   RequestOutputs& results = job.results;
   const std::vector<TensorSpec> specs = RegionOutputs(specs_, count);

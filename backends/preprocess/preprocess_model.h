@@ -17,10 +17,11 @@
 
 namespace endcap::triton {
 
-// The image of one item, and its regions where the model has an input `rois`.
+// The image of one item, and its regions where the model has an input `rois` or makes tiles.
 struct SourceImage {
   ImageView image;
   std::optional<std::span<const Roi>> rois;
+  std::vector<Roi> tiles;  // own the memory of `rois`
 };
 
 // Warnings of one kind, of which one in ten seconds is written, and with it how many were not.
@@ -60,9 +61,9 @@ class AdmissionCounters {
   Counter error_seconds_;
 };
 
-// `encoded` -> images, geometry, status, one row for each image; or `encoded`, `rois` -> one row
-// for each region. With regions a request is one image, and the server does not batch the model:
-// requests have outputs of different lengths.
+// `encoded` -> images, geometry, status, one row for each image, or each of its tiles; or
+// `encoded`, `rois` -> one row for each region. With tiles or regions a request is one image, and
+// the server does not batch the model: requests have outputs of different lengths.
 class PreprocessModel final
     : public CoreModel<SourceImage, std::vector<PreprocessOutput>, PreprocessItem> {
  public:

@@ -142,8 +142,8 @@ void CheckModel(const Json& config, const ModelContract& contract,
   if (!contract.takes_batches && max_batch_size > 0) {
     problems.push_back({"", -1, "max_batch_size",
                         "max_batch_size is " + std::to_string(max_batch_size) +
-                            " in a config with input 'rois': images have different numbers of "
-                            "regions, so their tensors have no shape in common; give "
+                            " in a config with input 'rois', tile or merge: images have different "
+                            "numbers of regions, so their tensors have no shape in common; give "
                             "max_batch_size: 0"});
   }
   if (contract.takes_sequences && !config.contains("sequence_batching")) {

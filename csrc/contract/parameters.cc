@@ -29,6 +29,14 @@ TensorContract MakeContract(const TensorSpec& spec, std::string determined_by) {
                       std::move(determined_by));
 }
 
+TensorContract MakeRowContract(TensorContract contract) {
+  for (TensorForm& form : contract.forms) {
+    if (contract.name == kStatusInput.name) form.dims.clear();
+    form.dims.insert(form.dims.begin(), -1);
+  }
+  return contract;
+}
+
 int ParseCount(std::string_view name, std::string_view text, int low) {
   int64_t value = -1;
   try {

@@ -101,6 +101,13 @@ PostprocessSettings ReadPostprocessSettings(ModelParameters parameters) {
   for (const TensorSpec& spec : {kGeometryInput, kStatusInput}) {
     contract.inputs.push_back(MakeOptional(spec));
   }
+  if (params.merge != Merge::kNone) {
+    contract.takes_batches = false;
+    for (TensorContract& input : contract.inputs) {
+      input = MakeRowContract(std::move(input));
+      input.optional = input.name == kStatusInput.name;
+    }
+  }
   contract.outputs = IsClassification(params.head.family)
                          ? MakeClassContracts(params, settings.labels_separator.has_value())
                          : MakeDetectionContracts(params);

@@ -1,21 +1,12 @@
 #include "endcap/preprocess.h"
 
+#include "common/fail.h"
 #include "endcap/contract.h"
 
 namespace endcap {
 namespace {
 
 constexpr double kMaxQueueCost = 3.6e6;  // milliseconds: an hour
-
-// The outputs of preprocess with regions: a row for each. `status` is a number for each region, not
-// a tensor of one.
-TensorContract MakeRowContract(const TensorSpec& spec, std::string determined_by) {
-  TensorContract contract = MakeContract(spec, std::move(determined_by));
-  std::vector<int64_t>& dims = contract.forms[0].dims;
-  if (spec.name == kStatusInput.name) dims.clear();
-  dims.insert(dims.begin(), -1);
-  return contract;
-}
 
 }  // namespace
 
@@ -28,9 +19,14 @@ PreprocessSettings ReadPreprocessSettings(ModelParameters parameters, bool with_
       "the milliseconds of predicted work that may wait, up to 3600000, or 0 for no limit");
   settings.params = ParsePreprocessParams(parameters.Rest(DescribePreprocessParams({}), "preset"));
 
+  const bool has_rows = with_rois || settings.params.slices();
+  if (with_rois && settings.params.slices()) {
+    FailArgument("tile is set in a config with input 'rois': give one of the two");
+  }
+
   ModelContract& contract = settings.contract;
   contract.parameters = DescribePreprocessParams(settings.params);
-  contract.takes_batches = !with_rois;
+  contract.takes_batches = !has_rows;
   contract.inputs.push_back(MakeContract(kEncoded, kConfigString, {1}));
   contract.inputs[0].forms.push_back({std::string(kConfigUint8), {-1}});
   if (with_rois) {
@@ -38,8 +34,8 @@ PreprocessSettings ReadPreprocessSettings(ModelParameters parameters, bool with_
   }
   for (const TensorSpec& spec : PreprocessOutputs(settings.params)) {
     const char* determined_by = spec.name == "images" ? "size, color, layout or dtype" : "";
-    contract.outputs.push_back(with_rois ? MakeRowContract(spec, determined_by)
-                                         : MakeContract(spec, determined_by));
+    TensorContract output = MakeContract(spec, determined_by);
+    contract.outputs.push_back(has_rows ? MakeRowContract(output) : output);
   }
   return settings;
 }

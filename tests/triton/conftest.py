@@ -21,7 +21,7 @@ from tests.triton.running_server import RunningServer, run_server
 COMPILED = (
     *("preprocess", "detector", "postprocess", "detect", "preprocess_frames", "track"),
     *("detect_track", "preprocess_rois", "classifier", "classify_postprocess", "classify"),
-    "cascade",
+    *("cascade", "preprocess_tiles", "postprocess_tiles", "detect_tiled"),
 )
 IN_PYTHON = ("preprocess_python", "detector_python", "postprocess_python", "detect_bls")
 

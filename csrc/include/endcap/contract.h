@@ -69,6 +69,9 @@ struct TensorContract {
 TensorContract MakeContract(const TensorSpec& spec, std::string determined_by = {});
 TensorContract MakeContract(std::string_view name, std::string_view data_type,
                             std::vector<int64_t> dims, std::string determined_by = {});
+// A tensor with a row for each region of the image. `status` is then a number for each, not a
+// tensor of one.
+TensorContract MakeRowContract(TensorContract contract);
 
 struct ModelContract {
   std::vector<TensorContract> inputs;
