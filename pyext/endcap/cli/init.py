@@ -80,7 +80,12 @@ _OPTIONS = {
         "pipeline in a Python-backend model or NVIDIA's DALI backend."
     ),
     "postprocess": _in_serving("Backend of the last step."),
-    "max_batch": _in_serving("Largest batch.", min=1),
+    "max_batch": _in_serving("Largest batch; with --tile, most tiles of an image.", min=1),
+    "tile": _in_serving(
+        "Run the network on tiles of the image of that many pixels a side, and merge their "
+        "detections, for objects that are small in large images.",
+        min=1,
+    ),
     "instances": _in_serving("Instances of the network, on each GPU where there are GPUs.", min=1),
     "name": _in_serving(
         "Name of the ensemble, and prefix of its steps. Default: detect, classify or predict."

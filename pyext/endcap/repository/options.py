@@ -20,7 +20,9 @@ _HAVE_OPTIONS = {
     "num_classes": "--num-classes or --labels",
     "preset": "--preset",
     "size": "--size",
+    "tile": "--tile",
 }
+MERGE_PARAMETERS = ("merge", "merge_metric", "merge_threshold")  # of an image's tiles
 _ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
@@ -68,7 +70,8 @@ PostprocessBackend: TypeAlias = Literal["cpp", "python"]
 
 
 _THRESHOLDS = ("score_threshold", "score_thresholds", "classes")
-_GENERAL = ("num_classes", *_THRESHOLDS, "max_candidates", "max_detections", "on_nan")
+_LIMITS = ("max_candidates", "max_detections")
+_GENERAL = ("num_classes", *_THRESHOLDS, *_LIMITS, "on_nan", *MERGE_PARAMETERS)
 _BOXES = ("box_format", "box_unit", "input_size")
 _SUPPRESSION = ("iou_threshold", "multi_label", "class_agnostic")
 _ANCHORS = ("anchors", "anchor_grid", "anchor_offset", "variances")
@@ -114,6 +117,7 @@ class InitOptions:
     columns: str | None = None  # of a row of detections, such as image,box,class,score
     settings: Mapping[str, str] = field(default_factory=dict)  # other parameters by name
     max_batch: int = 16
+    tile: int | None = None  # pixels of a side; an image has at most max_batch tiles
     instances: int = 1
     name: str | None = None
     self_contained: bool = False
@@ -130,6 +134,10 @@ class InitOptions:
             )
         if self.columns is not None:
             row_places(self.columns)
+        if self.tile and (self.preprocess, self.postprocess) != ("cpp", "cpp"):
+            raise InvalidArgumentError(
+                "--tile is for the compiled backends; leave --preprocess and --postprocess out"
+            )
         if self.head not in (None, NO_HEAD, *HEAD_PARAMETERS):
             raise InvalidArgumentError(
                 f"--head is '{self.head}', which is not a family that this version reads"
@@ -151,6 +159,10 @@ class InitOptions:
         else:  # the same for every head
             known = {**known, **postprocess_contract({"head": "yolov8"}).parameters}
         for name in self.settings:
+            if name in MERGE_PARAMETERS and self.tile is None:
+                raise InvalidArgumentError(
+                    f"--set {name}: it is for the tiles of --tile; give that too"
+                )
             if name in _HAVE_OPTIONS:
                 raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
             if name not in known:

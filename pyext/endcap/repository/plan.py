@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from endcap.errors import EndcapError
+from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.repository.errors import MissingOptionError, UnknownOperatorError
 from endcap.repository.graph_edit import edit_network
 from endcap.repository.head_evidence import Head
@@ -15,7 +15,14 @@ from endcap.repository.head_recognition import find_heads, leave_outputs
 from endcap.repository.metadata import add_companions
 from endcap.repository.network_tensors import NetworkInput, declared_outputs, read_input
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.options import AS_GIVEN, NO_HEAD, Decision, InitOptions, decided_values
+from endcap.repository.options import (
+    AS_GIVEN,
+    MERGE_PARAMETERS,
+    NO_HEAD,
+    Decision,
+    InitOptions,
+    decided_values,
+)
 from endcap.repository.stage_parameters import ClassNames, StageParameters, choose_parameters
 from endcap.repository.trial_run import Trial, has_suppression, try_network
 from endcap.triton.model_contract import TensorContract, postprocess_contract, preprocess_contract
@@ -82,6 +89,11 @@ class Plan:
     def is_for_one_image(self) -> bool:
         """Whether no export of the network would take batches."""
         return any(output.edit.adds_batch for output in self.head.inputs.values())
+
+    @property
+    def slices(self) -> bool:
+        """Whether the network runs on tiles, which are its batch; the other models have none."""
+        return self.options.tile is not None
 
     @property
     def batch_text(self) -> str:
@@ -240,8 +252,15 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
         if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
     head = replace(head, inputs=inputs)
+    if options.tile is not None and (batch < 2 or head.family in (NO_HEAD, "classification")):
+        raise InvalidArgumentError(
+            f"--tile is for detectors that take several images at a time, and {network.path} is "
+            f"not one{': ' + batch_reason if batch_reason else ''}; leave --tile out, or export "
+            "the network with a dynamic batch dimension"
+        )
     if chosen.postprocess:
-        contract = postprocess_contract(decided_values(chosen.postprocess))
+        of_one = {n: each for n, each in chosen.postprocess.items() if n not in MERGE_PARAMETERS}
+        contract = postprocess_contract(decided_values(of_one))
         head = _with_types(head, contract.tensors["input"])
     return Plan(
         options=options,

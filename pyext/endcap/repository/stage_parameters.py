@@ -119,6 +119,10 @@ def _choose_preprocess(
         if name in written or decision.value != preset[name]
     }
     made = preprocess_contract(decided_values(chosen)).outputs[0]
+    if options.tile is not None:
+        chosen["tile"] = Decision(str(options.tile), AS_GIVEN)
+        most = Decision(str(options.max_batch), "the network's largest batch")
+        chosen.setdefault("max_rois", most)
     if (made.data_type, made.dims) != (image.data_type, image.dims):
         raise RepositoryError(
             f"preprocess would make {made}, and {path} takes {image.data_type} {list(image.dims)}; "
@@ -326,6 +330,12 @@ def _choose_postprocess(
         for name in _TUNED
         if name in read
     }
+    if options.tile is not None and family != "classification":
+        is_plain = not family.endswith(("_seg", "_pose", "_obb"))
+        reason = "as SAHI merges tiles" if is_plain else f"what can be merged of {family}"
+        chosen["merge"] = Decision("nmm" if is_plain else "nms", reason)
+        if family.endswith("_obb"):
+            chosen["merge_metric"] = Decision("iou", reason)
     chosen |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
     values = decided_values(chosen)
     has_grid = family == "yolox" or values.get("anchors") == "grid"
@@ -342,5 +352,5 @@ def _choose_postprocess(
     }
     core = _core.Postprocessor([*decided_values(chosen).items()], 1)
     tensors, _ = to_batched(nothing, core.inputs)
-    core(tensors, None, None, False)
+    core(tensors, np.array([[1, 1, 0, 0, 1, 1, 1, 0]], np.float32), None, False)
     return chosen

@@ -43,6 +43,7 @@ _NOTES = {
     "status": "0, or the failure class of a blanked image",
     "geometry": "how the image lies in the tensor: scale_x, scale_y, pad_x, pad_y and more",
 }
+_SIDES = ("geometry", "status")  # inputs of postprocess in addition to the head
 _ENCODED_BYTES = TensorSpec("encoded", "UINT8", (-1,))  # of NVIDIA's DALI backend
 # Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
@@ -169,6 +170,7 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
         ),
         "code": _quote_code,
         "shell": shlex.quote,
+        "declared": lambda dims: [-1 if dim is None else dim for dim in dims],
         "of_one_row": lambda dims: [max(dim, 1) for dim in dims],
     }
     context = {**_template_values(plan, folder), "picture_bytes": picture_bytes}
@@ -210,13 +212,15 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
     preprocess = preprocess_contract(decided_values(plan.preprocess))
     order = "channels first" if image.layout == "nchw" else "channels last"
     values = preprocess.parameters
+    rows = (-1,) if plan.slices else ()
     parts = [
-        TensorSpec(part, spec.data_type, spec.dims)
+        TensorSpec(part, spec.data_type, (*rows, *spec.dims))
         for part, spec in zip(plan.head.inputs, plan.served, strict=True)
     ]
     if plan.has_postprocess:
-        optional = postprocess_contract(decided_values(plan.postprocess)).optional_inputs
-        parts += [x for x in optional if x.name != "geometry" or not plan.is_classifier]
+        contract = postprocess_contract(decided_values(plan.postprocess))
+        sides = [x for x in (*contract.inputs, *contract.optional_inputs) if x.name in _SIDES]
+        parts += [x for x in sides if x.name != "geometry" or not plan.is_classifier]
     # No step of a classifier takes it, and the DALI backend returns all outputs or none.
     pipeline = [x for x in preprocess.outputs if not (plan.is_classifier and x.name == "geometry")]
     results = "classes" if plan.is_classifier else "detections"
@@ -228,6 +232,7 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
         "results_text": results if plan.has_postprocess else "the network's outputs",
         "encoded": preprocess_contract({}).inputs[0],
         "has_whole_shapes": whole,
+        "stage_batch": 0 if plan.slices else plan.options.max_batch,
         "network_input": TensorSpec(
             image.name, image.data_type, (1, *image.dims) if whole else image.dims
         ),

@@ -78,10 +78,11 @@ def model_contract(
     Raises:
         InvalidArgumentError: A parameter is unknown or impossible; the message names it.
     """
-    if in_python and _QUEUE_COST in parameters:
-        raise InvalidArgumentError(
-            f"{_QUEUE_COST} is a parameter of the backend {PREPROCESS_BACKEND} alone: leave it out"
-        )
+    for name in (_QUEUE_COST, "tile", "merge") if in_python else ():
+        if name in parameters:
+            raise InvalidArgumentError(
+                f"{name} is a parameter of the compiled backends alone: leave it out"
+            )
     *sides, rows, models = _core.model_contract(backend, [*parameters.items()], with_rois)
     return ModelContract(
         {name: value for name, _, _, value in rows},
