@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .scenes import Scene, make_scene
+from .scenes import Scene, make_grid, make_scene
 from .shapes import CLASS_NAMES
 
 # Seeds of these scenes are [EVALUATION_STREAM, seed, index]: apart from training's and samples'.
@@ -29,7 +29,8 @@ def main() -> None:
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for index in range(options.count):
-        scene = make_scene([EVALUATION_STREAM, options.seed, index])
+        seed = [EVALUATION_STREAM, options.seed, index]
+        scene = make_scene(seed) if options.grid == 1 else make_grid(seed, options.grid)
         name = f"scene_{index:04}.jpg"
         (options.output / name).write_bytes(scene.jpeg)
         height, width = scene.image.shape[:2]
@@ -50,6 +51,9 @@ def _parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--count", type=_at_least_one, default=400, help="number of scenes")
     parser.add_argument("--seed", type=int, default=0, help="seed of the scenes, 0 or above")
+    parser.add_argument(
+        "--grid", type=_at_least_one, default=1, help="grid x grid scenes in each picture"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder for the files")
     return parser.parse_args()
 

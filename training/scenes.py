@@ -28,6 +28,7 @@ MIN_INSIDE = 0.6
 MIN_DIAMETER = 0.05
 # Smallest and largest long side of measured scenes, in pixels.
 LONG_SIDE = (200, 4000)
+GRID_CELL = 480  # pixels of a scene of `make_grid`
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,28 @@ def make_scene(
     boxes, class_ids = _place_objects(rng, picture, gray=gray, max_objects=max_objects)
     jpeg = photograph(rng, picture, gray=gray, kind=kind)
     return Scene(jpeg, decode(jpeg), boxes, class_ids)
+
+
+def make_grid(seed: list[int], grid: int) -> Scene:
+    """Return a picture of grid x grid scenes, whose objects are small in it."""
+    cells = [
+        make_scene([*seed, n], size=(GRID_CELL, GRID_CELL), grayscale=False)
+        for n in range(grid * grid)
+    ]
+    rows = [
+        np.hstack([each.image for each in cells[n : n + grid]]) for n in range(0, len(cells), grid)
+    ]
+    image = np.vstack(rows)
+    corners = [
+        np.array([n % grid, n // grid] * 2, np.float32) * GRID_CELL for n in range(len(cells))
+    ]
+    _, jpeg = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 92])
+    return Scene(
+        jpeg.tobytes(),
+        decode(jpeg.tobytes()),
+        np.vstack([each.boxes + corner for each, corner in zip(cells, corners, strict=True)]),
+        np.concatenate([each.class_ids for each in cells]),
+    )
 
 
 def _random_size(rng: np.random.Generator, long_side: tuple[int, int]) -> tuple[int, int]:

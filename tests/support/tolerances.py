@@ -79,6 +79,8 @@ REFUSED_HEADER_MIB = 8
 # for which onnxruntime picks other kernels, whose float32 sums round in another order.
 SERVED_SCORE = 1e-4
 SERVED_BOX_PIXELS = 0.05
+# SAHI computes in float64 what endcap computes in float32, from the same network's numbers.
+SLICED_BOX_PIXELS = 1e-3
 
 # Detections of a head against another package's reading of the same head. Both compute boxes in
 # float32 from centre and size and map them back as (x - pad) / scale, with scales that differ where
