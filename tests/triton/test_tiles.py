@@ -20,7 +20,7 @@ NETWORK = SHIPPED / "detector" / "1" / "model.onnx"
 SMALL = (SHIPPED / "detect/samples/shapes_320x240.jpg").read_bytes()  # one tile
 LARGE = (SHIPPED / "detect/samples/shapes_1000x872.jpg").read_bytes()  # four, and the whole image
 CUT = LARGE[: len(LARGE) // 2]
-POSTPROCESS = {"head": "yolov8", "num_classes": 6, "score_threshold": 0.4, "merge": "nmm"}
+POSTPROCESS = {"head": "yolov8", "num_classes": 6, "score_threshold": 0.4, "merge": "nms"}
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +103,11 @@ def test_refused_configs(server: RunningServer) -> None:
             "tile or merge: images have",
         ),
         ("postprocess_tiles", "max_batch_size: 0", "max_batch_size: 4", "tile or merge: images ha"),
-        ("postprocess_tiles", "yolov8", "yolov8_seg", "unites plain boxes only"),
+        ("postprocess_tiles", '"yolov8"', '"yolov8_obb"', "give merge_metric=iou"),
     ):
         config = server.repository / model / "config.pbtxt"
         text = config.read_text()
-        name = f"refused_{old}_{model}".replace("_size: ", "_")
+        name = "refused_" + model.replace("process", new[:3].strip('"'))
         folder = server.repository / name
         shutil.copytree(server.repository / model, folder)
         changed = text.replace(old, new).replace(f'"{model}"', f'"{name}"')

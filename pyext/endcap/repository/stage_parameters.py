@@ -331,11 +331,9 @@ def _choose_postprocess(
         if name in read
     }
     if options.tile is not None and family != "classification":
-        is_plain = not family.endswith(("_seg", "_pose", "_obb"))
-        reason = "as SAHI merges tiles" if is_plain else f"what can be merged of {family}"
-        chosen["merge"] = Decision("nmm" if is_plain else "nms", reason)
+        chosen["merge"] = Decision("nms", "the better of both for the sample network")
         if family.endswith("_obb"):
-            chosen["merge_metric"] = Decision("iou", reason)
+            chosen["merge_metric"] = Decision("iou", "how rotated boxes are compared")
     chosen |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
     values = decided_values(chosen)
     has_grid = family == "yolox" or values.get("anchors") == "grid"

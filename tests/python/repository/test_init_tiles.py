@@ -29,7 +29,7 @@ def plan_tiles(network: Network, folder: Path, **options: Any) -> Plan:
 @pytest.mark.parametrize(
     ("network", "merging"),
     [
-        (families.yolov8(), {"merge": "nmm"}),
+        (families.yolov8(), {"merge": "nms"}),
         (families.seg(), {"merge": "nms"}),
         (families.obb(), {"merge": "nms", "merge_metric": "iou"}),
     ],
@@ -51,9 +51,9 @@ def test_parameters_and_tensors(network: Network, merging: dict[str, str], tmp_p
 
 
 def test_settings_win(tmp_path: Path) -> None:
-    settings = {**ULTRALYTICS["settings"], "merge": "nms", "max_rois": "5", "tile_overlap": "0.1"}
+    settings = {**ULTRALYTICS["settings"], "merge": "nmm", "max_rois": "5", "tile_overlap": "0.1"}
     plan = plan_tiles(families.yolov8(), tmp_path, settings=settings)
-    assert plan.postprocess["merge"].value == "nms"
+    assert plan.postprocess["merge"].value == "nmm"
     assert plan.preprocess["max_rois"].value == "5"
     assert plan.preprocess["tile_overlap"].value == "0.1"
 
