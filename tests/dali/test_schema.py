@@ -14,17 +14,19 @@ from tests.dali.dali_runs import new_pipeline
 PREPROCESS = endcap.Preprocessor().describe()
 POSTPROCESS = endcap.Postprocessor().describe()
 
-# Parameters that an operator has no argument for.
+# Parameters that an operator has no argument for; none cuts images into tiles.
+TILES = {"tile", "tile_overlap", "tile_full"}
 LEFT_OUT = {
-    "endcap__Preprocess": set(),
+    "endcap__Preprocess": TILES,
     # The images come decoded.
     "endcap__ResizeNormalize": {
+        *TILES,
         *("exif", "decode", "jpeg_decoder"),
         *("max_pixels", "max_side", "max_bytes", "max_scans", "max_coefficient_bytes"),
         *("max_decoded_bytes", "formats", "base64", "alpha"),
         *("truncated", "damaged"),
     },
-    "endcap__Postprocess": set(),
+    "endcap__Postprocess": {"merge", "merge_metric", "merge_threshold"},
 }
 # Arguments that are no parameters of the core's table.
 EXTRA = {

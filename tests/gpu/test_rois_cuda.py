@@ -50,6 +50,16 @@ def test_pixels_wherever_they_lie(pixel_format: str, color: str) -> None:
         expect_the_cpus(gray, ROIS, hold(gray), **fields)
 
 
+def test_tiles() -> None:
+    for image, held in ((FILE, FILE), (PIXELS, on_gpu(PIXELS))):
+        expect_the_cpus(image, None, held, size=32, tile=64)
+    blank = {"size": 32, "tile": 64, "on_error": "blank"}
+    expect_the_cpus(FILE[: len(FILE) // 2], None, **blank)
+    expect_the_cpus(b"no picture", None, **blank)
+    with pytest.raises(endcap.UnsupportedError, match="merge is for the CPU"):
+        endcap.Postprocessor(device="cuda", merge="nms")
+
+
 def test_yuv() -> None:
     planes = noise(36, 52)
     rois = [[1, 1, 30, 20], [0, 0, 52, 36], [51, 35, 52, 36]]

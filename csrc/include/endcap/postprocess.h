@@ -87,7 +87,7 @@ struct PostprocessInput {
   int32_t status = 0;  // of the stages before; not 0: the image is blank and has no detections
   Device geometry_device = Device::kCpu;  // kCuda: memory of the postprocessor's GPU
   // With `merge` these alone: the image's tiles, each with its geometry. A status is the image's.
-  std::vector<PostprocessInput> tiles;
+  std::vector<PostprocessInput> tiles = {};
 };
 
 // Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is

@@ -56,8 +56,8 @@ def test_the_newest_version_is_the_largest_number(repository: Path) -> None:
 
 def test_the_configuration_may_name_the_file(repository: Path) -> None:
     (repository / "detector" / "1" / "yolo.onnx").touch()
-    edit(repository, "detector", "max_batch_size: 16",
-         'max_batch_size: 16\ndefault_model_filename: "yolo.onnx"')  # fmt: skip
+    edit(repository, "detector", "max_batch_size: 64",
+         'max_batch_size: 64\ndefault_model_filename: "yolo.onnx"')  # fmt: skip
     network = find_network(read_ensemble(repository, "detect"))
     assert network.find_file() == repository / "detector" / "1" / "yolo.onnx"
 
