@@ -92,15 +92,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
-  PreprocessParams params = PickPreprocessParams(input, 24);
+  const PreprocessParams params = PickPreprocessParams(input, 24);
   std::vector<Roi> rois = PickRois(input);
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());
   if (rois.empty()) {
-    params.tile_height = params.height;
-    params.tile_width = params.width;
+    PreprocessParams sliced = params;
+    sliced.tile_height = params.height;
+    sliced.tile_width = params.width;
     try {
-      rois = ReadTiles(params, image);
+      rois = ReadTiles(sliced, image);
     } catch (const Error&) {  // too many; then no region
     }
   }
