@@ -27,7 +27,7 @@ from sahi.slicing import slice_image
 import endcap
 
 NETWORK = "model_repository/detector/1/model.onnx"
-HEAD = {"head": "yolov8", "num_classes": 6, "score_threshold": 0.4, "threads": 1}
+HEAD: Any = {"head": "yolov8", "num_classes": 6, "score_threshold": 0.4, "threads": 1}
 SAMPLE = "model_repository/detect/samples/shapes_4000x3000.jpg"
 SIDE = 640
 
@@ -78,7 +78,7 @@ class Wrapper(DetectionModel):  # type: ignore[misc]
         scale = SIDE / max(height, width)
         pads = (SIDE - round(width * scale)) // 2, (SIDE - round(height * scale)) // 2
         geometry = np.array([[scale, scale, *pads, width, height, 1, 0]], np.float32)
-        self._found = self._postprocessor(self.model([prepare(image)]), geometry)[0]
+        self._found: Any = self._postprocessor(self.model([prepare(image)]), geometry)[0]
 
     def _create_object_prediction_list_from_original_predictions(
         self, shift_amount_list: Any = None, full_shape_list: Any = None
@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     image, tile = str(options.image), options.tile
-    subjects = {"endcap": WithEndcap(tile), "sahi": WithSahi(tile)}
+    subjects: dict[str, Any] = {"endcap": WithEndcap(tile), "sahi": WithSahi(tile)}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in subjects}
     for number in range(options.rounds + 1):
         for name, subject in subjects.items():
