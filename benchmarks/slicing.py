@@ -116,7 +116,9 @@ class WithEndcap:
     def __call__(self, image: str) -> int:
         """Return the number of detections."""
         tiles = self._preprocessor(image)
-        return len(self._postprocessor(self.network(tiles.images), tiles.geometry)[0])
+        detections = self._postprocessor(self.network(tiles.images), tiles.geometry)
+        assert isinstance(detections, endcap.Detections)
+        return len(detections[0])
 
 
 def _tensors_by_sahi(image: str, tile: int, out: Any) -> None:

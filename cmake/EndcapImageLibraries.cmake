@@ -46,11 +46,15 @@ endcap_image_library(png png.h png16 libpng-dev)
 endcap_image_library(webp webp/decode.h webp libwebp-dev)
 endcap_image_library(gif gif_lib.h gif libgif-dev)
 
-# endcap_bundle_image_libraries(target destination component): puts the libraries beside the target, in
-# the build tree and in the installation.
+# endcap_bundle_image_libraries(target destination component [format]): puts the libraries beside the
+# target, in the build tree and in the installation; with a format only its library.
 function(endcap_bundle_image_libraries target destination component)
+  set(files ${ENDCAP_IMAGE_LIBRARY_FILES})
+  if(ARGN)
+    list(FILTER files INCLUDE REGEX "_${ARGN}\\.so$")
+  endif()
   add_custom_command(TARGET ${target} POST_BUILD
-    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${ENDCAP_IMAGE_LIBRARY_FILES}
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${files}
             "$<TARGET_FILE_DIR:${target}>")
-  install(FILES ${ENDCAP_IMAGE_LIBRARY_FILES} DESTINATION "${destination}" COMPONENT ${component})
+  install(FILES ${files} DESTINATION "${destination}" COMPONENT ${component})
 endfunction()

@@ -97,6 +97,12 @@ PostprocessOperator::PostprocessOperator(const OpSpec& spec, bool on_gpu)
       wanted_(WantedOutputs(outputs_, with_status_)),
       geometry_input_(static_cast<int>(inputs_.size())),
       status_input_(geometry_input_ + 1) {
+  for (const endcap_tensor_spec& output : outputs_) {
+    if (output.shape[0] >= 0) continue;
+    throw std::invalid_argument(::dali::make_string(
+        "head=\"", spec.GetArgument<std::string>("head"), "\" gives ", output.name,
+        ", whose size DALI cannot know before it runs: use the backend endcap_postprocess"));
+  }
   const int given = spec.NumRegularInput();
   if (given >= geometry_input_ && given <= status_input_ + 1) return;
   std::string names;

@@ -33,6 +33,22 @@ bool WantsLabels(const Request& request) {
   return request.WantsOutput(kClassLabels) || request.WantsOutput(kClassPaths);
 }
 
+// The size that the maps of a request's images share; 0, 0 where no image has one.
+MaskSize FindMapSize(const PostprocessParams& params, std::span<const PostprocessInput> inputs) {
+  MaskSize size;
+  for (const PostprocessInput& input : inputs) {
+    if (input.status != 0) continue;
+    const MaskSize other = GetClassMapSize(params, input);
+    if (size.pixels() != 0 && (other.height != size.height || other.width != size.width)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "the class maps of the request's images differ in size: request the output "
+                  "class_map_png, or send one image in a request");
+    }
+    size = other;
+  }
+  return size;
+}
+
 // The class ids of one image.
 std::vector<int32_t> OnHost(const TensorView& ids, const ExecutionContext& execution_context) {
   std::vector<int32_t> values(static_cast<size_t>(ids.size()));
@@ -111,31 +127,43 @@ void PostprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& exe
   const auto count = static_cast<int64_t>(job.inputs.size());
   const bool labels_wanted = WantsLabels(job.pending->request);
   RequestOutputs& results = job.results;
-  const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
+  std::vector<TensorSpec> specs = PostprocessOutputs(params_);
+  const bool is_semantic = IsSemantic(params_.head.family);
+  if (is_semantic && job.pending->request.WantsOutput(kClassMap)) {
+    const MaskSize size = FindMapSize(params_, job.inputs);
+    specs[0].shape = {size.height, size.width};
+  }
   for (const TensorSpec& spec : specs) {
     const bool needed = labels_wanted && spec.name == kClassIds;
     // Clients read them, so that host memory is preferred on a GPU, too.
     results.Add(spec, count, {execution_context.memory(), {}, needed}, counters());
   }
   results.Allocate();
-  if (GivesRle(params_) && job.pending->request.WantsOutput(kDetectionRle)) {
+  if (GivesRle(params_) && job.pending->request.WantsOutput(RleName(params_))) {
     job.strings.resize(job.inputs.size());
+  }
+  if (is_semantic && job.pending->request.WantsOutput(kClassMapPng)) {
+    job.files.resize(job.inputs.size(), std::vector<std::string>(1));
   }
   for (int64_t i = 0; i < count; ++i) {
     PostprocessOutput& output = job.outputs.emplace_back();
     if (!job.strings.empty()) output.rle = &job.strings[static_cast<size_t>(i)];
+    if (!job.files.empty()) output.png = &job.files[static_cast<size_t>(i)][0];
     for (size_t n = 0; n < specs.size(); ++n) output.tensors.push_back(results[n][i]);
   }
 }
 
 void PostprocessModel::Trace(const PostprocessItem& item, RequestTrace& trace) const noexcept {
-  const bool classifies = IsClassification(params_.head.family);
+  const HeadFamily family = params_.head.family;
   int64_t start_ns = item.start_ns;
   const auto add = [&](std::string_view name, int64_t duration_ns) {
     trace.AddSpan({name, start_ns, duration_ns});
     start_ns += duration_ns;
   };
-  add(classifies ? "classify" : "box_decode", item.box_decode_ns);
+  add(IsSemantic(family)         ? "class_map"
+      : IsClassification(family) ? "classify"
+                                 : "box_decode",
+      item.box_decode_ns);
   add("nms", item.nms_ns);
   add(GivesRle(params_) ? "masks" : "output", item.output_ns);
 }
@@ -147,7 +175,10 @@ void PostprocessModel::Complete(JobType& job, const ExecutionContext& execution_
     dropped_.Add(item.dropped);
   }
   if (WantsLabels(job.pending->request)) AddLabels(job, execution_context);
-  if (!job.strings.empty()) AddRle(job, execution_context);
+  if (!job.strings.empty()) {
+    AddRows(job, RleName(params_), CountRles(params_), job.strings, execution_context);
+  }
+  if (!job.files.empty()) AddRows(job, kClassMapPng, 1, job.files, execution_context);
 }
 
 void PostprocessModel::AddLabels(JobType& job, const ExecutionContext& execution_context) {
@@ -170,14 +201,16 @@ void PostprocessModel::AddLabels(JobType& job, const ExecutionContext& execution
   if (paths_wanted) AddStrings(job, kClassPaths, top_k, paths, execution_context);
 }
 
-void PostprocessModel::AddRle(JobType& job, const ExecutionContext& execution_context) {
-  const auto rows = static_cast<size_t>(params_.max_detections);
+void PostprocessModel::AddRows(JobType& job, std::string_view name, int rows,
+                               std::span<const std::vector<std::string>> items,
+                               const ExecutionContext& execution_context) {
   std::vector<std::byte> strings;
-  for (const std::vector<std::string>& masks : job.strings) {
-    for (const std::string& mask : masks) AppendString(strings, mask);
-    for (size_t row = masks.size(); row < rows; ++row) AppendString(strings, {});
+  for (const std::vector<std::string>& item : items) {
+    for (const std::string& row : item) AppendString(strings, row);
+    for (size_t row = item.size(); row < static_cast<size_t>(rows); ++row)
+      AppendString(strings, {});
   }
-  AddStrings(job, kDetectionRle, params_.max_detections, strings, execution_context);
+  AddStrings(job, name, rows, strings, execution_context);
 }
 
 void PostprocessModel::AddStrings(JobType& job, std::string_view name, int64_t count,

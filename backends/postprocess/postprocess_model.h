@@ -31,7 +31,10 @@ class PostprocessModel final
   void ReadInputs(JobType& job, const ExecutionContext& execution_context);
   void AllocateOutputs(JobType& job, const ExecutionContext& execution_context);
   void AddLabels(JobType& job, const ExecutionContext& execution_context);
-  void AddRle(JobType& job, const ExecutionContext& execution_context);
+  // Adds an output of `rows` strings for each item, empty ones where it has fewer.
+  void AddRows(JobType& job, std::string_view name, int rows,
+               std::span<const std::vector<std::string>> items,
+               const ExecutionContext& execution_context);
   // Adds an output of that many strings for each item.
   void AddStrings(JobType& job, std::string_view name, int64_t count,
                   std::span<const std::byte> strings, const ExecutionContext& execution_context);

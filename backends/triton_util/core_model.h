@@ -30,6 +30,7 @@ struct Job {
   std::vector<Output> outputs;                    // one per item
   RequestOutputs results;                         // own the memory of `outputs`
   std::vector<std::vector<std::string>> strings;  // one list per item, for outputs of strings
+  std::vector<std::vector<std::string>> files;    // likewise, one file in each list
   std::span<const Item> items;                    // one per item, after the call
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 DecodeFunction* SelectDecoder(const HeadFamilyInfo& family, Implementation implementation) {
   DecodeFunction* decode = implementation == Implementation::kSimd ? family.simd : family.scalar;
-  if (decode == nullptr) FailArgument("head ", family.name, " has no boxes: use Classify");
+  if (decode == nullptr) FailArgument("head ", family.name, " has no boxes: use a Postprocessor");
   return decode;
 }
 

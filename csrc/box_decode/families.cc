@@ -113,6 +113,11 @@ HeadSpecs MakeClassificationSpecs(const HeadParams& params) noexcept {
   return {{Vector("logits", params.num_classes)}, 1};
 }
 
+HeadSpecs MakeSemanticSpecs(const HeadParams& params) noexcept {
+  if (params.class_map) return {{TensorSpec{"class_map", DType::kUint8, {-1, -1}, 2}}, 1};
+  return {{TensorSpec{"logits", DType::kFloat32, {params.num_classes, -1, -1}, 3}}, 1};
+}
+
 Activation GetClassificationActivation(const HeadParams& /*params*/) noexcept {
   return Activation::kSoftmax;
 }
@@ -226,6 +231,11 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
      .specs = MakeClassificationSpecs,
      .activation = GetClassificationActivation,
      .allows_softmax = true},
+    {.family = HeadFamily::kSemantic,
+     .name = "semantic",
+     .layout = HeadLayout::kLogits,
+     .specs = MakeSemanticSpecs,
+     .per_pixel = true},
 }};
 
 #pragma GCC diagnostic pop
@@ -278,8 +288,10 @@ std::string_view HeadFamilyName(HeadFamily family) noexcept { return GetFamily(f
 bool NeedsNms(HeadFamily family) noexcept { return GetFamily(family).needs_nms; }
 
 bool IsClassification(HeadFamily family) noexcept {
-  return GetFamily(family).layout == HeadLayout::kLogits;
+  return GetFamily(family).layout == HeadLayout::kLogits && !IsSemantic(family);
 }
+
+bool IsSemantic(HeadFamily family) noexcept { return GetFamily(family).per_pixel; }
 
 BoxFormat HeadParams::ResolvedBoxFormat() const noexcept {
   return box_format != BoxFormat::kFamilyDefault ? box_format : GetFamily(family).box_format;
@@ -346,8 +358,10 @@ int ScoreColumns(const HeadParams& params) noexcept {
 std::span<const DType> OtherDTypes(const TensorSpec& spec) noexcept {
   static constexpr std::array kHalf = {DType::kFloat16};
   static constexpr std::array kWide = {DType::kInt64};
+  static constexpr std::array kIds = {DType::kInt32, DType::kInt64};
   if (spec.dtype == DType::kFloat32) return kHalf;
   if (spec.name == "classes") return kWide;
+  if (spec.name == "class_map") return kIds;
   return {};
 }
 

@@ -38,7 +38,7 @@ enum class HeadLayout : int32_t {
   kScoreRows,       // rows of class scores, and rows of boxes
   kEnd2EndRows,     // [K, 6+extra]: box, score, class, extra values
   kDetectionRows,   // boxes, scores and classes in tensors of their own, maybe a number of rows
-  kLogits           // [C]
+  kLogits           // [C], or of each pixel [C, height, width]
 };
 
 // A switch over the layouts that lacks one does not compile: a new layout needs its kernels.
@@ -126,11 +126,12 @@ struct HeadFamilyInfo {
   // The tensor and its axis that give the number of anchors, queries, rows or classes.
   size_t rows_input = 0;
   size_t rows_axis = 0;
-  // Null for classification, which has no boxes. A head of some hundred rows has one
+  // Null for kLogits, which has no boxes. A head of some hundred rows has one
   // implementation.
   DecodeFunction* scalar = nullptr;
   DecodeFunction* simd = nullptr;
   bool needs_nms = false;
+  bool per_pixel = false;  // kLogits
   HeadExtra extra = HeadExtra::kNone;
   // The resolved values of kFamilyDefault and of an absent multi_label.
   BoxFormat box_format = BoxFormat::kXyxy;

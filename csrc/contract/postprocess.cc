@@ -32,14 +32,17 @@ std::vector<TensorContract> MakeHeadContracts(const HeadParams& head) {
 }
 
 std::vector<TensorContract> MakeDetectionContracts(const PostprocessParams& params) {
-  const std::string rows = Says("max_detections", params.max_detections);
+  const bool is_semantic = IsSemantic(params.head.family);
+  const std::string rows = is_semantic ? Says("num_classes", params.head.num_classes)
+                                       : Says("max_detections", params.max_detections);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : PostprocessOutputs(params)) {
     contracts.push_back(MakeContract(spec, rows));
   }
   if (GivesRle(params)) {
-    contracts.push_back(MakeContract(kDetectionRle, kConfigString, {params.max_detections}, rows));
+    contracts.push_back(MakeContract(RleName(params), kConfigString, {CountRles(params)}, rows));
   }
+  if (is_semantic) contracts.push_back(MakeContract(kClassMapPng, kConfigString, {1}));
   return contracts;
 }
 

@@ -168,6 +168,13 @@ void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input
   item.box_decode_ns = stopwatch.Lap();
 }
 
+void SegmentItem(const PostprocessParams& params, const PostprocessInput& input,
+                 const PostprocessOutput& output, PostprocessItem& item) {
+  Stopwatch stopwatch(item.start_ns);
+  WriteClassMap(params, input, output);
+  item.box_decode_ns = stopwatch.Lap();
+}
+
 PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput& input,
                         const PostprocessOutput& output) noexcept {
   PostprocessItem item;
@@ -180,6 +187,8 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
     const TrimOnExit trim(scratch);
     if (IsClassification(params.head.family)) {
       ClassifyItem(params, input, output, scratch, item);
+    } else if (IsSemantic(params.head.family)) {
+      SegmentItem(params, input, output, item);
     } else {
       Detect(params, input, output, scratch, item);
     }

@@ -165,6 +165,7 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
 
 void WriteEmptyExtras(const PostprocessParams& params, const PostprocessOutput& output) {
   if (GivesRle(params) && output.rle != nullptr) output.rle->clear();
+  if (output.png != nullptr) output.png->clear();
 }
 
 }  // namespace endcap

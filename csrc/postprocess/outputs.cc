@@ -17,6 +17,10 @@ std::vector<TensorSpec> ClassOutputs(const HeadParams& head) {
           {"class_probabilities", DType::kFloat32, {head.num_classes}, 1}};
 }
 
+std::vector<TensorSpec> ClassMapOutputs() {
+  return {{"class_map", DType::kUint8, {-1, -1}, 2}, {"map_size", DType::kInt32, {2}, 1}};
+}
+
 // Of every image, where that is not the source's.
 MaskSize FixedMaskSize(const PostprocessParams& params) {
   const HeadParams& head = params.head;
@@ -74,11 +78,19 @@ void FillIndices(const PostprocessOutput& output, size_t position) {
 
 }  // namespace
 
-bool GivesRle(const PostprocessParams& params) noexcept { return HasMasks(params.head.family); }
+bool GivesRle(const PostprocessParams& params) noexcept {
+  return HasMasks(params.head.family) || IsSemantic(params.head.family);
+}
+
+int CountRles(const PostprocessParams& params) noexcept {
+  return IsSemantic(params.head.family) ? std::max(params.head.num_classes, 2)
+                                        : params.max_detections;
+}
 
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
-  std::vector<TensorSpec> specs =
-      IsClassification(params.head.family) ? ClassOutputs(params.head) : DetectionOutputs(params);
+  std::vector<TensorSpec> specs = IsSemantic(params.head.family)         ? ClassMapOutputs()
+                                  : IsClassification(params.head.family) ? ClassOutputs(params.head)
+                                                                         : DetectionOutputs(params);
   specs.push_back({"status", DType::kInt32, {1}, 1});
   return specs;
 }
@@ -99,7 +111,8 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
     }
     const bool same_shape =
         view.rank == spec.rank &&
-        std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
+        std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin(),
+                   [](int64_t expected, int64_t side) { return expected == side || expected < 0; });
     const bool on_cpu = device.type == Device::kCpu;
     const bool same_device = view.device == device.type && (on_cpu || view.device_id == device.id);
     if (!same_shape || view.dtype != spec.dtype || !same_device) {
@@ -114,6 +127,11 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
 void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output) {
   for (const TensorView& view : output.tensors) {
     if (view.data != nullptr) std::memset(view.data, 0, view.size_bytes());
+  }
+  if (IsSemantic(params.head.family)) {
+    const TensorView& map = output.tensors.front();
+    if (map.data != nullptr) std::memset(map.data, params.ignore_label, map.size_bytes());
+    return;
   }
   const bool classifies = IsClassification(params.head.family);
   FillIndices(output, classifies ? size_t{kClassIds} : size_t{kIndices});

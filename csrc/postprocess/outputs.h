@@ -35,6 +35,10 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
 
 void WriteClasses(const ClassScores& classes, const PostprocessOutput& output);
 
+// Writes a semantic head's outputs, those that `output` wants.
+void WriteClassMap(const PostprocessParams& params, const PostprocessInput& input,
+                   const PostprocessOutput& output);
+
 // Memory that a thread keeps from item to item.
 struct ExtraScratch {
   std::vector<int32_t> indices;

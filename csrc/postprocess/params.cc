@@ -82,6 +82,7 @@ std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels) {
 }
 
 constexpr int kMaxClasses = 1000000;
+constexpr int kMaxMapClasses = 256;  // of semantic, whose ids have 8 bits
 constexpr int kMaxCandidates = 10000000;
 constexpr int kMaxDetections = 100000;
 constexpr double kMaxVariance = 1e6;
@@ -95,6 +96,7 @@ constexpr std::string_view kOnNan[] = {"error", "drop"};
 constexpr std::string_view kAngleRanges[] = {"raw", "le90"};
 constexpr std::string_view kMerges[] = {"none", "nms", "nmm"};
 constexpr std::string_view kMergeMetrics[] = {"iou", "ios"};
+constexpr std::string_view kClassMapResizes[] = {"bilinear", "nearest"};
 constexpr std::string_view kAnchorSources[] = {"input", "grid", "none"};
 
 using Params = PostprocessParams;
@@ -194,7 +196,8 @@ const ParamTable<Params>& Table() {
             "only",
             ScoreThresholdsField()),
       Means("classes that are kept, before max_candidates and suppression; without multi_label an "
-            "anchor is left out if its best class is not one of them",
+            "anchor is left out if its best class is not one of them; semantic gives the other "
+            "pixels ignore_label",
             ClassesField()),
       Means("a box is suppressed when its IoU with a kept box is greater",
             NumberField<Params>("iou_threshold", 0.0, 1.0, FIELD(iou_threshold))),
@@ -264,8 +267,18 @@ const ParamTable<Params>& Table() {
             "masks",
             SizeField<Params>("prototype_size", kMaxInputSide, FIELD(head.prototype_height),
                               FIELD(head.prototype_width))),
-      Means("pixels of the masks: of prototype_size, the model's input, or the source image",
+      Means("pixels of the masks: of prototype_size, the model's input, or the source image; for "
+            "semantic, prototype is the size of the network's output",
             EnumField<Params>("mask_resolution", kMaskResolutions, FIELD(mask_resolution))),
+      Means("the semantic network gives class ids, input class_map, not logits",
+            BoolField<Params>("class_map", FIELD(head.class_map))),
+      Means("how semantic resizes: logits bilinearly, then the greatest wins; or the classes that "
+            "win at the logits' size, to the nearest pixel, as always with class_map",
+            EnumField<Params>("class_map_resize", kClassMapResizes, FIELD(class_map_resize))),
+      Means(
+          "semantic: the id of pixels whose class is not one of classes; also allowed in an input "
+          "class_map",
+          IntegerField<Params>("ignore_label", 0, kMaxMapClasses - 1, FIELD(ignore_label))),
       Means("keypoints of yolov8_pose and end2end_pose",
             IntegerField<Params>("num_keypoints", 1, kMaxExtraValues, FIELD(head.num_keypoints))),
       Means("numbers for each keypoint: x and y, or x, y and visibility",
@@ -331,7 +344,7 @@ void ValidateAnchors(const HeadParams& head) {
 void ValidateMerge(const PostprocessParams& params) {
   if (params.merge == Merge::kNone) return;
   const HeadFamilyInfo& family = GetFamily(params.head.family);
-  if (IsClassification(family.family)) {
+  if (IsClassification(family.family) || IsSemantic(family.family)) {
     FailArgument("merge is for boxes, and head ", family.name, " has none: leave merge out");
   }
   if (params.merge == Merge::kNmm && family.extra != HeadExtra::kNone) {
@@ -367,6 +380,14 @@ void ValidateClassification(const HeadParams& head) {
   }
 }
 
+void ValidateSemantic(const PostprocessParams& params) {
+  RequireRange("num_classes with head semantic", params.head.num_classes, 1, kMaxMapClasses);
+  RequireRange("ignore_label", params.ignore_label, 0, kMaxMapClasses - 1);
+  if (params.head.on_nan == OnNan::kDrop) {
+    FailArgument("on_nan is drop with head semantic, which has no anchors to drop: give error");
+  }
+}
+
 }  // namespace
 
 PostprocessParams ParsePostprocessParams(const ParameterList& list) {
@@ -384,6 +405,7 @@ void Validate(const PostprocessParams& params) {
   const HeadParams& head = params.head;
   const HeadFamilyInfo& family = GetFamily(head.family);
   if (IsClassification(head.family)) ValidateClassification(head);
+  if (IsSemantic(head.family)) ValidateSemantic(params);
   if (!family.allows_softmax && head.activation == Activation::kSoftmax) {
     FailArgument("activation is softmax with head ", family.name, ": give none or sigmoid");
   }

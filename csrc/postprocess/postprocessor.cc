@@ -13,6 +13,11 @@ std::unique_ptr<PostprocessDevice> MakeDevice(const PostprocessParams& params, D
          "merge is for the CPU: give device cpu, or in config.pbtxt instance_group { kind: "
          "KIND_CPU }");
   }
+  if (device.type != Device::kCpu && IsSemantic(params.head.family)) {
+    Fail(ErrorCode::kUnsupported,
+         "head semantic runs on the CPU only: give device=\"cpu\", or in a "
+         "config.pbtxt instance_group [{ kind: KIND_CPU }]");
+  }
   return device.type == Device::kCpu ? MakeCpuPostprocess(params, threads)
                                      : MakeCudaPostprocess(params, device.id);
 }

@@ -129,6 +129,20 @@ py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::object> head, p
                         batch.RunLengths().front());
 }
 
+// The same for a semantic head: returns the map of each image, uint8 [H,W]; a part's outputs have
+// other shapes. Throws the error of the first bad item.
+py::list CallSemantic(Postprocessor& postprocessor, std::vector<py::object> head,
+                      py::object geometry, std::optional<StatusRows> status) {
+  std::vector<HeadPart> parts;
+  std::vector<py::object> out(postprocessor.outputs().size(), py::none());
+  parts.emplace_back(std::move(head), std::move(geometry), std::move(status), std::move(out),
+                     /*with_rle=*/false);
+  HeadBatch batch(parts);
+  py::list maps = batch.AllocateMaps(postprocessor.params());
+  ThrowFirst(batch.Run(postprocessor, /*stream=*/0));
+  return maps;
+}
+
 }  // namespace
 }  // namespace endcap::python
 
@@ -147,6 +161,8 @@ void BindPostprocess(py::module_& module) {
       .def("enqueue", endcap::python::Enqueue, py::arg("parts").noconvert(), py::arg("stream") = 0)
       .def("__call__", endcap::python::CallHead, py::arg("head"), py::arg("geometry"),
            py::arg("status").noconvert(), py::arg("with_packed_masks"))
+      .def("class_maps", endcap::python::CallSemantic, py::arg("head"), py::arg("geometry"),
+           py::arg("status").noconvert())
       .def_property_readonly("threads", &Postprocessor::threads)
       .def_property_readonly(
           "parameters",

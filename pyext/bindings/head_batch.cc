@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bindings/buffer_pool.h"
 #include "bindings/gil.h"
 #include "endcap/geometry.h"
 
@@ -151,6 +152,18 @@ void HeadBatch::AddOutput(const py::object& out) {
   for (PostprocessOutput& output : Outputs()) {
     output.tensors.push_back(MutableItemView(array, item++));
   }
+}
+
+py::list HeadBatch::AllocateMaps(const PostprocessParams& params) {
+  py::list maps;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const bool failed = inputs_[i].status != 0;
+    const MaskSize size = failed ? MaskSize{} : GetClassMapSize(params, inputs_[i]);
+    py::array map = PooledArray(py::dtype::of<uint8_t>(), {1, size.height, size.width});
+    if (!failed) outputs_[i].tensors[0] = MutableItemView(map, 0);
+    maps.append(map[py::int_(0)]);
+  }
+  return maps;
 }
 
 std::vector<CudaTarget> HeadBatch::GetTargets(const Postprocessor& postprocessor) const {

@@ -34,6 +34,10 @@ class HeadBatch {
   std::vector<PostprocessItem> Run(Postprocessor& postprocessor, StreamHandle stream) const;
   void Enqueue(Postprocessor& postprocessor, StreamHandle stream) const;
 
+  // Allocates the first output of every item, a semantic head's map; returns the maps, NumPy arrays
+  // [H,W], and an empty one where a stage before has failed. Throws as GetClassMapSize.
+  py::list AllocateMaps(const PostprocessParams& params);
+
   // For every part and each of its items, the run-length encodings as bytes; none where they were
   // not wanted.
   std::vector<py::list> RunLengths() const;

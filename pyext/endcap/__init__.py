@@ -32,13 +32,15 @@ from endcap.implementations import Implementation, force_implementation, impleme
 from endcap.nms import batched_nms, nms, nms_rotated, rotated_iou
 from endcap.parameters import Parameter
 from endcap.postprocess import Postprocessor
-from endcap.predictions import ClassScore, Detection
+from endcap.predictions import ClassArea, ClassScore, Detection
 from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
+from endcap.segmentation import SegmentationMap
 from endcap.tracking import Tracker
 from endcap.yuv import YuvImage, nv12, planar_yuv
 
 __all__ = [
     "Candidates",
+    "ClassArea",
     "ClassScore",
     "Classification",
     "CorruptImageError",
@@ -59,6 +61,7 @@ __all__ = [
     "Postprocessor",
     "PreprocessResult",
     "Preprocessor",
+    "SegmentationMap",
     "Status",
     "Tracker",
     "UnsupportedError",

@@ -229,6 +229,12 @@ class Postprocessor:
         npt.NDArray[np.int32],
         list[list[bytes]],
     ]: ...
+    def class_maps(
+        self,
+        head: list[npt.NDArray[Any]],
+        geometry: npt.NDArray[np.float32] | None,
+        status: npt.NDArray[np.int32] | None,
+    ) -> list[npt.NDArray[np.uint8]]: ...
 
 class Tracker:
     def __init__(self, parameters: Parameters) -> None: ...

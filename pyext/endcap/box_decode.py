@@ -140,12 +140,15 @@ def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
         part = from_dlpack(part, name)
     require_host(part, name)
     array = np.asarray(part)
+    if name == "class_map" and array.dtype in (np.uint8, np.int32, np.int64):
+        return np.ascontiguousarray(array)
     if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
         array = array.astype(np.int32)
     is_class_id = name == "classes" and array.dtype == np.int64
     if not is_class_id and array.dtype not in (np.float32, np.float16, np.int32):
         raise InvalidArgumentError(
-            f"{name} is {array.dtype}: give float32 or float16, or int32 for counts and classes"
+            f"{name} is {array.dtype}: give float32 or float16, or int32 for counts and classes; a "
+            "class_map may be uint8, int32 or int64"
         )
     return np.ascontiguousarray(array)
 

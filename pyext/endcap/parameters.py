@@ -156,6 +156,7 @@ class HeadParameters(TypedDict, total=False):
     prototype_size: Size | None
     num_keypoints: int | None
     keypoint_values: Literal[2, 3] | None
+    class_map: bool | None
     on_nan: Literal["error", "drop"] | None
 
 
@@ -171,6 +172,8 @@ class PostprocessParameters(HeadParameters, total=False):
     rotated_nms: Literal["polygon", "probiou", "probiou_fast"] | None
     angle_range: Literal["raw", "le90"] | None
     mask_resolution: Literal["prototype", "input", "source"] | None
+    class_map_resize: Literal["bilinear", "nearest"] | None
+    ignore_label: int | None
 
 
 def thread_count(threads: int | None) -> int:

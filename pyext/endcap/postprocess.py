@@ -22,6 +22,7 @@ from endcap.parameters import (
     thread_count,
     to_parameters,
 )
+from endcap.segmentation import SegmentationMap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 # Whatever NumPy makes an array of; for a GPU also an array on it.
 Array: TypeAlias = Any
-Result: TypeAlias = Detections | Classification
+_Tensors: TypeAlias = Detections | Classification
+Result: TypeAlias = _Tensors | list[SegmentationMap]
 _MASKS = "detection_masks"
 # Status, message, truncated and dropped.
 _Item: TypeAlias = tuple[int, str, bool, int]
@@ -48,7 +50,7 @@ class Postprocessor:
 
     Args:
         head: the family, of docs/heads.md: ``yolov8`` (also v9, 11, 12), ``yolov5``, ``end2end``
-            (v10, 26), ``classification`` and others.
+            (v10, 26), ``classification``, ``semantic`` and others.
         num_classes: classes of the model; must fit the head's shape.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
@@ -141,7 +143,8 @@ class Postprocessor:
             stream: a CUDA stream, as for Preprocessor.
 
         Returns:
-            Detections or Classification; with ``device="cuda"`` the same on that device.
+            Detections or Classification; with ``device="cuda"`` the same on that device. Of the
+            head ``semantic`` a list with a SegmentationMap for each image.
 
         Raises:
             InvalidArgumentError: a shape, dtype or value that does not fit; NaN in the head, unless
@@ -160,12 +163,14 @@ class Postprocessor:
             return self._result(fields, truncated, dropped, rle)
         tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
-        rows, truncated, dropped, rle = self._core(
+        rows_of = (
             tensors,
             _checked_rows(geometry, np.float32, (count, 8), "geometry"),
             _checked_rows(status, np.int32, (count,), "status"),
-            self._packed_masks,
         )
+        if self._family == "semantic":
+            return self._make_maps(self._core.class_maps(*rows_of))
+        rows, truncated, dropped, rle = self._core(*rows_of, self._packed_masks)
         return self._result(dict(zip(self._fields, rows, strict=True)), truncated, dropped, rle)
 
     def enqueue(
@@ -175,7 +180,7 @@ class Postprocessor:
         status: Array | None = None,
         *,
         stream: object = None,
-    ) -> Result:
+    ) -> _Tensors:
         """Process as a call does, in the order of ``stream`` and without waiting for it.
 
         Arguments are as for a call. A bad head is reported by its image's ``status`` in the result,
@@ -228,13 +233,20 @@ class Postprocessor:
             if isinstance(tensor, _core.CudaTensor)
         }
 
+    def _make_maps(self, class_maps: list[npt.NDArray[np.uint8]]) -> list[SegmentationMap]:
+        parameters = self.parameters
+        ignored: int | None = int(parameters["ignore_label"])
+        if int(parameters["num_classes"]) > int(parameters["ignore_label"]):
+            ignored = None  # it is a class
+        return [SegmentationMap(each, ignore_label=ignored) for each in class_maps]
+
     def _result(
         self,
         fields: dict[str, Any],
         truncated: npt.NDArray[np.bool_] | None,
         dropped: npt.NDArray[np.int32] | None,
         rle: list[list[bytes]] | None,
-    ) -> Result:
+    ) -> _Tensors:
         if self._family == "classification":
             return Classification(**fields)
         if self._has_masks:

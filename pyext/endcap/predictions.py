@@ -42,6 +42,23 @@ class ClassScore:
 
 
 @dataclass(frozen=True)
+class ClassArea:
+    """The pixels of one class of a segmented image.
+
+    Attributes:
+        class_id: The class's number.
+        label: Its name; None where it has none.
+        pixels: How many there are.
+        fraction: Of all pixels of the map.
+    """
+
+    class_id: int
+    label: str | None
+    pixels: int
+    fraction: float
+
+
+@dataclass(frozen=True)
 class Detection:
     """One object of an image.
 

@@ -60,6 +60,12 @@ def expect_equal(
         assert output[0].dtype == rows.dtype
 
 
+def test_semantic_segmentation_is_refused() -> None:
+    batch = [{"logits": np.zeros((7, 4, 4), np.float32)}]
+    with pytest.raises(ValueError, match="gives class_map, whose size DALI cannot know"):
+        postprocess(batch, head="semantic")
+
+
 @pytest.mark.parametrize("family", LAYOUTS)
 @pytest.mark.parametrize("given", ["head", "geometry and status"])
 def test_every_layout(family: str, given: str) -> None:

@@ -26,7 +26,11 @@ LEFT_OUT = {
         *("max_decoded_bytes", "formats", "base64", "alpha"),
         *("truncated", "damaged"),
     },
-    "endcap__Postprocess": {"merge", "merge_metric", "merge_threshold"},
+    "endcap__Postprocess": {
+        *("merge", "merge_metric", "merge_threshold"),  # DALI has no tiles
+        # Of the head semantic, which is refused.
+        *("class_map", "class_map_resize", "ignore_label"),
+    },
 }
 # Arguments that are no parameters of the core's table.
 EXTRA = {

@@ -55,6 +55,11 @@ PostprocessParams PickParams(FuzzInput& input) {
   params.mask_resolution = input.PickEnum(MaskResolution::kSource);
   head.on_nan = input.PickEnum(OnNan::kDrop);
   params.angle_range = input.PickEnum(AngleRange::kLe90);
+  if (IsSemantic(head.family)) {
+    head.class_map = input.Bool();
+    params.class_map_resize = input.PickEnum(ClassMapResize::kNearest);
+    params.ignore_label = input.Int(0, 255);
+  }
   return params;
 }
 
@@ -86,7 +91,9 @@ std::vector<uint8_t> MakeNumbers(FuzzInput& input, Noise& noise, size_t count, D
   if (input.Happens(128)) Disturb(input, values);
   std::vector<uint8_t> bytes(count * GetElementSize(dtype));
   for (size_t i = 0; i < count; ++i) {
-    if (dtype == DType::kFloat16) {
+    if (dtype == DType::kUint8) {
+      bytes[i] = static_cast<uint8_t>(noise.Below(12));
+    } else if (dtype == DType::kFloat16) {
       const uint16_t half = FloatToHalf(values[i]);
       std::memcpy(bytes.data() + 2 * i, &half, sizeof(half));
     } else if (dtype == DType::kInt32) {
@@ -116,6 +123,7 @@ Head MakeHead(FuzzInput& input, const HeadParams& params) {
     view.rank = spec.rank;
     for (size_t axis = 0; axis < static_cast<size_t>(spec.rank); ++axis) {
       view.shape[axis] = spec.shape[axis] < 0 ? rows : spec.shape[axis];
+      if (IsSemantic(params.family)) view.shape[axis] = std::min(view.shape[axis], int64_t{24});
     }
     if (input.Happens(4)) view.shape[input.Size(3)] = input.Integer(0, rows);
     if (input.Happens(4)) view.rank = input.Int(0, 4);
@@ -133,6 +141,7 @@ struct Results {
   std::vector<std::vector<uint8_t>> memory;
   std::vector<OnGpu<uint8_t>> on_gpu;
   std::vector<std::string> rle;
+  std::string png;
   PostprocessOutput output;
 
   Results(const PostprocessParams& params, Device device, uint32_t left_out, bool with_rle) {
@@ -145,11 +154,13 @@ struct Results {
       std::vector<uint8_t>& bytes = memory.emplace_back(view.size_bytes(), 0xA5);
       view.data = bytes.data();
       if (device == Device::kCuda) view.data = on_gpu.emplace_back(bytes).get();
-      if ((left_out & 1U) != 0) view.data = nullptr;
+      // A class map has the image's size: its run-length encodings and its file stand for it.
+      if ((left_out & 1U) != 0 || spec.shape[0] < 0) view.data = nullptr;
       left_out >>= 1;
       output.tensors.push_back(view);
     }
     if (with_rle && GivesRle(params)) output.rle = &rle;
+    if (with_rle && IsSemantic(params.head.family)) output.png = &png;
   }
 
   void AddTo(Outcome& outcome) const {
@@ -157,6 +168,7 @@ struct Results {
       outcome.Add(on_gpu.empty() ? memory[i] : on_gpu[i].Read());
     }
     for (const std::string& text : rle) outcome.Add(std::string_view(text));
+    outcome.Add(std::string_view(png));
   }
 };
 
@@ -217,7 +229,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ItemStatus status;
   const Outcome expected = RequireEqualPaths(target, HeadFamilyName(params.head.family),
                                              [&](Outcome& outcome) { status = run({}, outcome); });
-  if (!HasGpu() || !expected.ok() || params.merge != Merge::kNone) return 0;
+  if (!HasGpu() || !expected.ok() || params.merge != Merge::kNone ||
+      IsSemantic(params.head.family)) {
+    return 0;
+  }
   const Outcome actual = Capture([&](Outcome& outcome) { run({Device::kCuda, 0}, outcome); });
   if (actual.ok()) {
     RequireEqual(expected, actual, "scalar against cuda");

@@ -131,7 +131,12 @@ def test_thresholds_of_many_classes() -> None:
 
 def test_every_family_has_a_sample() -> None:
     (row,) = (row for row in endcap.Postprocessor().describe() if row.name == "head")
-    assert set(row.allowed.removeprefix("one of ").split(", ")) == set(FAMILIES)
+    assert set(row.allowed.removeprefix("one of ").split(", ")) == {*FAMILIES, "semantic"}
+
+
+def test_semantic_segmentation_is_refused() -> None:
+    with pytest.raises(endcap.UnsupportedError, match=r'on the CPU only: give device="cpu"'):
+        endcap.Postprocessor("semantic", 3, device="cuda")
 
 
 @pytest.mark.parametrize("hold", HOLDERS)

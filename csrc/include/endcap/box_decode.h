@@ -31,9 +31,10 @@ enum class HeadFamily : int32_t {
   kSsd,
   kEfficientNms,
   kDetections,
-  kClassification
+  kClassification,
+  kSemantic
 };
-inline constexpr size_t kHeadFamilyCount = static_cast<size_t>(HeadFamily::kClassification) + 1;
+inline constexpr size_t kHeadFamilyCount = static_cast<size_t>(HeadFamily::kSemantic) + 1;
 
 enum class BoxFormat : int32_t { kFamilyDefault, kXyxy, kCxcywh };
 enum class BoxUnit : int32_t { kFamilyDefault, kPixel, kNormalized };  // of the model's input
@@ -94,6 +95,7 @@ struct HeadParams {
   int mask_coefficients = 32;  // yolov8_seg and end2end_seg: M
   int prototype_height = 160;  // of these, and of rtdetr_seg's masks: `prototype_size`
   int prototype_width = 160;
+  bool class_map = false;   // semantic: the network gives class ids, not logits
   int num_keypoints = 17;   // yolov8_pose and end2end_pose: P
   int keypoint_values = 3;  // x and y, or x, y and visibility
 
@@ -130,7 +132,8 @@ std::string_view HeadFamilyName(HeadFamily family) noexcept;
 //   `masks` [Q, height, width]; ssd `boxes` [A, 4], `scores` [A, C] and, where they are an input,
 //   `anchors` [A, 4] (C with the background, where there is one); efficient_nms `num_detections`
 //   int32 [1], `boxes` [K, 4], `scores` [K], `classes` int32 [K]; detections the last three of
-//   these; classification `logits` [C]
+//   these; classification `logits` [C]; semantic `logits` [C, height, width], or with class_map
+//   `class_map` uint8 [height, width], where height and width are any
 std::vector<TensorSpec> HeadInputs(const HeadParams& params);
 
 // Whether the family's candidates still overlap and need non-maximum suppression.
@@ -139,14 +142,18 @@ bool NeedsNms(HeadFamily family) noexcept;
 // Whether the head has scores of classes and no boxes: Classify reads it, not BoxDecode.
 bool IsClassification(HeadFamily family) noexcept;
 
-// The other dtypes in which an input of HeadInputs is read: float16 for float32, int64 for classes.
+// Whether the head has scores or ids of classes for each pixel, and no boxes.
+bool IsSemantic(HeadFamily family) noexcept;
+
+// The other dtypes in which an input of HeadInputs is read: float16 for float32, int64 for classes,
+// int32 and int64 for class_map.
 std::span<const DType> OtherDTypes(const TensorSpec& spec) noexcept;
 
 // Reads one image's raw outputs, in the order of HeadInputs, each in its dtype or in one of
 // OtherDTypes. Throws kInvalidArgument for a wrong count, shape or dtype, and, with on_nan kError,
 // for a NaN in boxes or scores, a row whose softmax is not defined, or a candidate whose box or
 // score is not finite. An infinite number that leads to none of these, such as a logit of a
-// sigmoid, is not an error. Every family but classification.
+// sigmoid, is not an error. Every family but classification and semantic.
 //
 // With on_nan kDrop such an anchor (query, row) is left out with all of its classes, before the cut
 // at max_candidates, and counted. So is one over the threshold that has an extra value (mask

@@ -29,6 +29,9 @@ inline constexpr std::string_view kClassProbabilities = "class_probabilities";
 inline constexpr std::string_view kClassLabels = "class_labels";
 inline constexpr std::string_view kClassPaths = "class_paths";
 inline constexpr std::string_view kDetectionRle = "detection_rle";
+inline constexpr std::string_view kClassMap = "class_map";
+inline constexpr std::string_view kClassMapPng = "class_map_png";
+inline constexpr std::string_view kClassRle = "class_rle";
 inline constexpr std::string_view kConfigString = "TYPE_STRING";
 inline constexpr std::string_view kConfigUint8 = "TYPE_UINT8";
 std::string ConfigName(DType dtype);  // "TYPE_FP32"
@@ -126,6 +129,11 @@ struct PostprocessSettings {
   ModelContract contract;
 };
 PostprocessSettings ReadPostprocessSettings(ModelParameters parameters);
+
+// The name of the output of run-length encodings, where GivesRle.
+inline std::string_view RleName(const PostprocessParams& params) noexcept {
+  return IsSemantic(params.head.family) ? kClassRle : kDetectionRle;
+}
 
 // The inputs of a tracker: the outputs of postprocess that it reads, for one image.
 inline constexpr std::span<const TensorSpec> kTrackInputs = std::span(kDetectionOutputs).first(4);

@@ -27,6 +27,11 @@ enum class AngleRange : int32_t { kRaw, kLe90 };
 enum class Merge : int32_t { kNone, kNms, kNmm };
 enum class MergeMetric : int32_t { kIou, kIos };
 
+// How the class of a pixel follows from the logits of a semantic head. kBilinear: logits are
+// interpolated as those of masks, and the greatest one wins. kNearest: it wins at the logits' size,
+// and each pixel takes the class of one place, as always where the network gives class ids.
+enum class ClassMapResize : int32_t { kBilinear, kNearest };
+
 // box_decode -> nms -> detections: everything from raw head to packed output rows.
 struct PostprocessParams {
   HeadParams head;
@@ -41,6 +46,9 @@ struct PostprocessParams {
   Merge merge = Merge::kNone;
   MergeMetric merge_metric = MergeMetric::kIos;
   double merge_threshold = 0.5;  // kNms: suppressed where greater; kNmm: merged from it on
+  // semantic: the classes are chosen at mask_resolution, or where the network gives them.
+  ClassMapResize class_map_resize = ClassMapResize::kBilinear;
+  int ignore_label = 255;  // semantic: of pixels whose class `classes` leaves out
 };
 
 // Builds parameters from text. `head` names the family; the rest carry the names of the fields.
@@ -65,7 +73,10 @@ void Validate(const PostprocessParams& params);
 // boxes have before they are rotated around their centres, and are not clipped. Classification:
 // class_scores [top_k], class_ids int32 [top_k] (rows beyond the classes that multi_label or
 // `classes` leave are 0 and -1), class_probabilities [num_classes] (all scores in class order),
-// status int32 [1].
+// status int32 [1]. Semantic: class_map uint8 [height, width] of GetClassMapSize, which is known at
+// run time only, map_size int32 [2] = height, width, status int32 [1]. Its pixels are classes (with
+// one class, 1 where its logit is greater than 0, else 0), or ignore_label. An image without a
+// result has a map_size of 0, 0, and whatever map it was given is full of ignore_label.
 //
 // With `merge`, detection_indices are the tile's number times the anchors (queries, rows) of a tile
 // plus the anchor. A box that was united with others has the score, class and index of the best.
@@ -78,8 +89,10 @@ void Validate(const PostprocessParams& params);
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
 
 // Whether the family has masks, and so also gives detection_rle, K strings: COCO's compressed RLE
-// of masks of mask_size, as of EncodeMasks; unused ones are empty.
+// of masks of mask_size, as of EncodeMasks; unused ones are empty. Semantic gives class_rle, the
+// same for each id from 0 to max(num_classes, 2) - 1, empty for one without pixels.
 bool GivesRle(const PostprocessParams& params) noexcept;
+int CountRles(const PostprocessParams& params) noexcept;  // K, or the number of ids
 
 struct PostprocessInput {
   std::vector<ConstTensorView> head;  // in the order of HeadInputs(params.head)
@@ -96,8 +109,14 @@ struct PostprocessInput {
 // -1.
 struct PostprocessOutput {
   std::vector<TensorView> tensors;
-  std::vector<std::string>* rle = nullptr;  // where GivesRle; replaced by [num_detections]
+  // Where GivesRle; replaced by [num_detections], or of semantic by [CountRles], [0] without a map.
+  std::vector<std::string>* rle = nullptr;
+  std::string* png = nullptr;  // semantic: the map as a PNG file of gray class ids
 };
+
+// The size of an image's class_map, by the semantic head's tensor, mask_resolution and geometry.
+// Throws kInvalidArgument for a tensor or a geometry that the head cannot have.
+MaskSize GetClassMapSize(const PostprocessParams& params, const PostprocessInput& input);
 
 struct PostprocessItem {
   ItemStatus status;
@@ -120,8 +139,8 @@ class Postprocessor {
  public:
   // threads: items processed at the same time on the CPU, 0: one for each CPU that the process may
   // run on; a GPU processes the batch as a whole and ignores it. Throws as Validate; for a GPU also
-  // kUnsupported for `merge` and for an anchor_grid that only the CPU reads, and kCuda when the
-  // device cannot be used.
+  // kUnsupported for `merge`, and for an anchor_grid or a head that only the CPU reads, and kCuda
+  // when the device cannot be used.
   Postprocessor(const PostprocessParams& params, DeviceId device, int threads = 0);
   // On the CPU.
   explicit Postprocessor(const PostprocessParams& params, int threads = 0);
@@ -148,9 +167,10 @@ class Postprocessor {
   // kernels take the batch as a whole. A GPU also throws kUnsupported during a graph capture, kCuda
   // and kOutOfMemory.
   //
-  // On the CPU, with the simd implementations and one thread, the call allocates only its result
-  // once a thread has had an item of that size; with more threads also the thread pool's job. A
-  // thread keeps up to 16 MiB for each of some twenty arrays, and frees larger ones at once.
+  // On the CPU, with the simd implementations, one thread and any head but semantic, the call
+  // allocates only its result once a thread has had an item of that size; with more threads also
+  // the thread pool's job. A thread keeps up to 16 MiB for each of some twenty arrays, and frees
+  // larger ones at once.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
                                    std::span<const PostprocessOutput> outputs,
                                    void* stream = nullptr);

@@ -118,6 +118,11 @@ class Pipeline:
     def __init__(
         self, spec: PipelineSpec, *, device: str = "cpu", threads: int | None = None
     ) -> None:
+        if spec.postprocess.get("head") == "semantic":
+            raise UnsupportedError(
+                "a batch holds detections or classes, and head semantic gives the class of each "
+                "pixel: use `endcap infer`, or endcap.Postprocessor in your own code"
+            )
         images: Any = {**spec.preprocess, "on_error": "blank"}
         heads: Any = dict(spec.postprocess)
         self._preprocess = Preprocessor(**images, device=device, threads=threads)
@@ -203,7 +208,8 @@ class Pipeline:
     ) -> list[Predictions | EndcapError]:
         """Return each image's detections or classes, or the error of its head."""
         try:
-            return list(self._postprocess(heads, geometry, status))
+            predictions: Any = self._postprocess(heads, geometry, status)
+            return list(predictions)
         except EndcapError as error:
             if len(status) == 1:
                 return [error]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import endcap._core as _core
 from endcap.cuda_array import Target
-from endcap.errors import InvalidArgumentError, raise_first
+from endcap.errors import InvalidArgumentError, UnsupportedError, raise_first
 from endcap.masks import pad_rle
 from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import find_input, get_input, in_place, on_host
@@ -79,6 +79,11 @@ class PostprocessStage(CoreStage):
 
     def __init__(self, settings: StageSettings, target: Target | None) -> None:
         super().__init__(_core.Postprocessor, settings, target)
+        if self.parameters["head"] == "semantic":
+            raise UnsupportedError(
+                "a Python model cannot run head semantic, whose outputs vary in size: use the "
+                "backend endcap_postprocess, or endcap.Postprocessor in your own code"
+            )
         self._inputs = [name for name, _, _ in self._core.inputs]
         self._max_detections = int(self.parameters["max_detections"])
 

@@ -99,6 +99,10 @@ HEAD_PARAMETERS: dict[str, tuple[str, ...]] = {
     "efficient_nms": (*_GENERAL, *_BOXES, "background"),
     "detections": (*_GENERAL, *_BOXES, "background"),
     "classification": ("num_classes", "top_k", "activation", "multi_label", *_THRESHOLDS),
+    "semantic": (
+        *("num_classes", "classes", "input_size", "mask_resolution"),
+        *("class_map", "class_map_resize", "ignore_label"),
+    ),
 }
 
 

@@ -53,6 +53,7 @@ HEADERS: dict[tuple[str, str], str] = {
     ("csrc/preprocess", "csrc/decode/file_formats.h"): "what the predicted cost counts",
     ("csrc/preprocess", "csrc/decode/planes.h"): "YCbCr planes for the CUDA preprocess",
     ("csrc/postprocess", "csrc/box_decode/families.h"): "the descriptor of a head family",
+    ("csrc/postprocess", "csrc/box_decode/head_input.h"): "the check of a head's tensor",
     ("csrc/postprocess", "csrc/box_decode/cuda/head_batch.h"): "heads as kernels read them",
     ("csrc/postprocess", "csrc/box_decode/cuda/filters.h"): "filters, launched before its kernels",
     ("csrc/postprocess", "csrc/box_decode/cuda/candidate.cuh"): "candidates in its own kernels",
