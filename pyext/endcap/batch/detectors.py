@@ -45,9 +45,10 @@ class ServedDetector:
         ]
         self._turns = itertools.cycle(clients)
         self.task = clients[0].task
-        if self.task is Task.tensors:
+        if self.task in (Task.tensors, Task.segmentation):
             raise InvalidArgumentError(
-                f"model '{model}' returns tensors, not detections or classes; choose another model"
+                f"model '{model}' returns {self.task.value}, not detections or classes; choose "
+                "another model"
             )
 
     def detect(self, images: Sequence[tuple[str, bytes | memoryview]]) -> list[ImageRow]:

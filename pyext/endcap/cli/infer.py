@@ -93,8 +93,10 @@ def infer(
     and error where the status is not "ok". Where the model gives them, detections have keypoints
     (x, y, visibility), angle (radians, clockwise; box is the box before its rotation around its
     centre), mask (COCO's size and counts), track_id and, of a cascade, classification (class_id,
-    label, score). For an ensemble written by `init --head none`, an object has latency_ms, and
-    tensors, the type and shape of each output, in place of detections.
+    label, score). Of a segmentation an object has size (height, width) and classes (class_id,
+    label, pixels, fraction, rle) in place of detections. For an ensemble written by
+    `init --head none`, an object has latency_ms, and tensors, the type and shape of each output, in
+    place of detections.
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of rotated
     boxes angle, of tracked ones track_id; an image without detections has one row, its other cells
@@ -107,7 +109,8 @@ def infer(
     images are listed with their status.
 
     --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the image's size and, of a
-    cascade, the class of each region; of tracks their ids and trails.
+    cascade, the class of each region; of tracks their ids and trails; of a segmentation the colours
+    of its classes, and a legend.
 
     Videos are processed one after the other, their frames decoded here. --json prints an object on
     a line for each frame as soon as there is one: source, frame_index, pts_seconds, dropped (frames
@@ -186,6 +189,12 @@ def _check_task(
         raise InvalidArgumentError(
             f"--coco holds detections, and model '{client.model}' is a classifier; give --json or "
             "--csv"
+        )
+    if client.task is Task.segmentation and (options.track or format in (Format.csv, Format.coco)):
+        what = "tracked" if options.track else f"a report as {format.value}"
+        raise InvalidArgumentError(
+            f"model '{client.model}' gives the class of each pixel, which cannot be {what}; give "
+            "--json, or leave out --track, --csv and --coco"
         )
     if client.task is Task.tensors and format in (Format.csv, Format.coco):
         raise InvalidArgumentError(

@@ -92,10 +92,10 @@ def infer_videos(
     summaries = [VideoSummary(each.name) for each in inputs]
     with report_stream(options.output) as stream:
         client = connect()
-        if client.task is Task.tensors:
+        if client.task in (Task.tensors, Task.segmentation):
             raise InvalidArgumentError(
-                f"model '{client.model}' returns tensors, which are not reported of videos; give "
-                "images"
+                f"model '{client.model}' returns tensors or segmentations, which are not reported "
+                "of videos; give images"
             )
         if options.track and client.task is Task.classification:
             raise InvalidArgumentError(

@@ -138,6 +138,10 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
             lines.append(_failure_line(f"{result.status}: {result.error}"))
         elif result.tensors:
             lines += (_indent(Text(printable(each))) for each in result.tensor_texts())
+        elif result.segmentation is not None:
+            for area in result.segmentation.classes():
+                name = printable(class_name(area.class_id, area.label))
+                lines.append(_indent(Text(f"{name}  {area.fraction:.1%}")))
         elif not result.predictions:
             kind = "detections" if result.task is Task.detection else "classes"
             lines.append(_indent(Text(f"no {kind}", style="dim")))
@@ -154,7 +158,7 @@ def summary(results: Sequence[ImageResult]) -> str:
         counts = Counter(
             printable(_name(result.classes[0])) for result in results if result.classes
         )
-    elif not any(result.task is Task.tensors for result in results):
+    elif not any(result.task in (Task.tensors, Task.segmentation) for result in results):
         counts = Counter(printable(_name(each)) for result in results for each in result.detections)
         text = f"{count(counts.total(), 'detection')} in {text}"
     found = most_common(counts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, Status
 from endcap.predictions import ROW_COLUMNS, ClassScore, Detection
+from endcap.segmentation import SegmentationMap
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -24,10 +25,14 @@ PROBABILITIES = "class_probabilities"
 
 
 class Task(str, Enum):
-    """What a served model returns: detections, classes, or the tensors of another network."""
+    """What a served model returns: detections, classes, or the tensors of another network.
+
+    Of a segmentation it is the class of each pixel.
+    """
 
     detection = "detection"
     classification = "classification"
+    segmentation = "segmentation"
     tensors = "tensors"
 
     @property
@@ -51,6 +56,7 @@ _REQUIRED = {
         "status",
     ),
     Task.classification: ("class_scores", "class_ids"),
+    Task.segmentation: ("class_map_png",),
     Task.tensors: ("geometry",),
 }
 _OPTIONAL: dict[Task, tuple[str, ...]] = {
@@ -65,6 +71,7 @@ _OPTIONAL: dict[Task, tuple[str, ...]] = {
         "class_labels",
     ),
     Task.classification: ("class_labels", "status"),
+    Task.segmentation: ("status",),
     Task.tensors: ("status",),
 }
 # Those of preprocess, which clients do not call.
@@ -137,6 +144,7 @@ class ImageResult:
             Reading the file, and the wait until fewer than `concurrency` requests are in flight, do
             not count. None if not sent.
         classes: Of the task classification.
+        segmentation: Of the task segmentation; None for others and for an image that failed.
         task: The model's task.
         request_id: Of the last request of this image; the server's log has it. Empty if not sent.
         final: Whether no other result of this image follows; only of `detect_stream` it may be
@@ -160,12 +168,15 @@ class ImageResult:
     upright: bool = True
     frame: FramePosition | None = None
     tensors: Mapping[str, Any] = field(default_factory=dict)
+    segmentation: SegmentationMap | None = None
 
     def __repr__(self) -> str:
         if not self.ok:
             return f"<ImageResult {self.image}: {self.status}, {self.error}>"
         if self.task is Task.detection:
             return f"<ImageResult {self.image}: {self.detections!r}>"
+        if self.segmentation is not None:
+            return f"<ImageResult {self.image}: {self.segmentation!r}>"
         contents = self.tensor_texts() if self.task is Task.tensors else self.classes
         return f"<ImageResult {self.image}: {', '.join(map(str, contents)) or 'no class'}>"
 
@@ -202,7 +213,8 @@ class ImageResult:
     ) -> PIL.Image.Image:
         """Return a new picture with the result, a Pillow image, which notebooks show.
 
-        That is boxes, labels, masks and keypoints, or the best class in a corner.
+        That is boxes, labels, masks and keypoints; or the best class in a corner; or the colour of
+        each pixel's class, and a legend.
 
         Args:
             image: As for `endcap.ImageDetections.draw`; None opens the file that the client read.
@@ -215,7 +227,7 @@ class ImageResult:
                 missing here.
             OSError: A file that cannot be opened.
         """
-        from endcap.drawing.draw import draw_class, draw_detections
+        from endcap.drawing.draw import draw_class, draw_classes, draw_detections
         from endcap.drawing.pictures import open_for_drawing
 
         if not self.ok:
@@ -233,6 +245,13 @@ class ImageResult:
         with open_for_drawing(self.image if image is None else image) as picture:
             if self.classes:
                 return draw_class(picture, self.classes[0], labels, within=within)
+            if self.segmentation is not None:
+                shown = self.segmentation
+                if shown.labels is None:
+                    shown = replace(shown, labels=labels)
+                return draw_classes(
+                    picture, shown.class_map, shown.classes(), within=within, upright=self.upright
+                )
             return draw_detections(
                 picture, self.detections, labels, within=within, upright=self.upright
             )
@@ -246,6 +265,8 @@ class ImageResult:
                 name: {"dtype": str(each.dtype), "shape": [*each.shape]}
                 for name, each in self.tensors.items()
             }
+        elif self.task is Task.segmentation:
+            row |= {} if self.segmentation is None else self.segmentation.to_dict()
         else:
             key = "classes" if self.task is Task.classification else "detections"
             row[key] = [each.to_dict() for each in self.predictions]
@@ -263,10 +284,13 @@ class ImageResult:
         Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a rotated box;
         track_id of a tracked one; classification_id, classification_label, classification_score of
         a cascade; error of an image that failed. One without detections has one row, None from
-        class_id on, and a class has no box. Keypoints and masks are in `to_dict` only.
+        class_id on, and a class has no box. Keypoints and masks are in `to_dict` only. Of a
+        segmentation a row is a class's, with pixels and fraction in place of score and box.
         """
         head = {"image": self.image, "status": self.status}
         end = {} if self.error is None else {"error": self.error}
+        if self.segmentation is not None:
+            return [{**head, **vars(each)} for each in self.segmentation.classes()]
         return [{**head, **each.to_row(), **end} for each in self.predictions] or [
             {**head, **dict.fromkeys(ROW_COLUMNS), **end}
         ]

@@ -26,9 +26,11 @@ from endcap.client.results import (
 )
 from endcap.client.served_model import ServedModel
 from endcap.cuda_array import on_host
+from endcap.decode import decode
 from endcap.detections import ImageDetections
-from endcap.errors import InvalidArgumentError, Status
+from endcap.errors import EndcapError, InvalidArgumentError, Status
 from endcap.predictions import ClassScore
+from endcap.segmentation import SegmentationMap
 
 MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default size
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
@@ -60,6 +62,7 @@ _OUTPUTS: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
     "class_ids": (_INT, (1, _ROWS)),
     "class_labels": (_TEXT, (1, _ROWS)),
     PROBABILITIES: (_TEXT, (1, _ROWS)),
+    "class_map_png": (_TEXT, ()),
     "frame_index": (_LONG, ()),
     "pts_seconds": (_DOUBLE, ()),
     "dropped": (_LONG, ()),
@@ -124,6 +127,7 @@ class ModelTensors:
         self._model, self._tritonclient = model, tritonclient
         self._is_batched = model.batched
         self._best_classes = best_classes
+        self._names = [*labels] if labels else None
         self._labels = dict(enumerate(labels or ()))
         task = model.task
         if best_classes is None:
@@ -269,6 +273,8 @@ class ModelTensors:
             return {"classes": _read_best_classes(tensors, self._labels)}
         if self._model.task is Task.classification:
             return {"classes": _read_classes(tensors, self._labels)}
+        if self._model.task is Task.segmentation:
+            return {"segmentation": _read_class_map(tensors, self._names)}
         if self._model.task is Task.tensors:  # all but `status`, without the batch dimension
             return {
                 "tensors": {
@@ -388,6 +394,15 @@ def _read_best_classes(outputs: Tensors, labels: Mapping[int, str]) -> list[Clas
             raise _faulty_error(f"the class {element[:80]!r}, not score:id:label")
         classes.append(ClassScore(number, value, labels.get(number) or label or None))
     return classes
+
+
+def _read_class_map(outputs: Tensors, names: Sequence[str] | None) -> SegmentationMap:
+    """Return the class of each pixel, from a PNG file whose gray values are class ids."""
+    (file,) = _require(outputs, "class_map_png", Task.segmentation.required).reshape(-1)
+    try:
+        return SegmentationMap(np.ascontiguousarray(decode(file)[..., 0]), names)
+    except EndcapError as error:
+        raise _faulty_error(f"a class_map_png that is not a PNG file: {error}") from error
 
 
 def _read_masks(

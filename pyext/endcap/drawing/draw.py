@@ -21,7 +21,7 @@ from endcap.drawing.labels import (
 )
 from endcap.drawing.pictures import oriented
 from endcap.masks import decode_rle
-from endcap.predictions import ClassScore, Detection, Keypoint, Mask, class_name
+from endcap.predictions import ClassArea, ClassScore, Detection, Keypoint, Mask, class_name
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.
@@ -73,6 +73,46 @@ def draw_class(
     letters *= min(1, picture.width / label_size(canvas, caption, margin, letters)[0])
     label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
     draw_label(canvas, (0, 0), label, margin, letters)
+    return picture
+
+
+def draw_classes(
+    image: Image.Image,
+    class_map: npt.NDArray[np.uint8],
+    classes: Sequence[ClassArea],
+    *,
+    within: tuple[int, int] | None = None,
+    upright: bool = True,
+) -> Image.Image:
+    """Return a new RGB picture with the colour of each pixel's class over it, and a legend.
+
+    Args:
+        image: Any Pillow image.
+        class_map: Class ids [H, W], scaled to the picture.
+        classes: Those to show, the most important first. The legend names as many as fit.
+        within: As for `draw_detections`.
+        upright: The same.
+    """
+    picture, _ = _scale(oriented(image, upright=upright).convert("RGB"), draws=True, within=within)
+    colors = np.zeros((256, 3), np.uint8)
+    for area in classes:
+        colors[area.class_id] = class_color(area.class_id)
+    ids = Image.fromarray(class_map).resize(picture.size, Image.Resampling.NEAREST)
+    alpha = np.zeros(256, np.uint8)
+    alpha[[area.class_id for area in classes]] = _OPACITY
+    picture.paste(
+        Image.fromarray(colors[np.asarray(ids)]), mask=Image.fromarray(alpha[np.asarray(ids)])
+    )
+    canvas = ImageDraw.Draw(picture)
+    margin, letters, y = choose_line_width(picture), font_size(picture.size), 0
+    for area in classes:
+        name = class_name(area.class_id, area.label)
+        label = Label((0, 0, 0, 0), f"{name} {area.fraction:.1%}", class_color(area.class_id))
+        height = label_size(canvas, label.caption, margin, letters)[1]
+        if y and y + height > picture.height:
+            break
+        draw_label(canvas, (0, y), label, margin, letters)
+        y += height
     return picture
 
 

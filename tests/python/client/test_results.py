@@ -13,8 +13,12 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+import endcap
 from endcap.cli.report import CSV_COLUMNS, as_csv, as_table, summary
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Results, Task
+from endcap.client.errors import RequestError
+from endcap.client.results import ResponseReader
+from endcap.client.served_model import ServedModel, TensorSpec
 from endcap.drawing.draw import draw_detections
 from endcap.errors import UnsupportedError
 from tests.support.tolerances import ROUND_TRIP_PIXELS
@@ -108,3 +112,35 @@ def test_a_picture_names_the_class_next_to_the_detection() -> None:
     ]
     widths = [int((np.asarray(each)[80:99] != 90).any(axis=(0, 2)).sum()) for each in pictures]
     assert widths[1] > 1.5 * widths[0]  # the caption above the box
+
+
+def test_a_segmentation_has_rows_and_a_legend() -> None:
+    ids = np.zeros((100, 400), np.uint8)
+    ids[:, 300:] = 1
+    segmentation = endcap.SegmentationMap(ids, ["road", "car"])
+    result = ImageResult("e.jpg", "ok", task=Task.segmentation, segmentation=segmentation)
+    road, car = result.to_rows()
+    assert (road["label"], car["pixels"], car["fraction"]) == ("road", 10_000, 0.25)
+    assert result.to_dict()["size"] == [100, 400]
+    console = Console(file=io.StringIO(), width=80)
+    console.print(as_table([result]))
+    assert "car  25.0%" in console.file.getvalue()  # type: ignore[attr-defined]
+    failed = ImageResult("f.jpg", "corrupt_image", error="not a JPEG", task=Task.segmentation)
+    assert failed.to_dict() == {"image": "f.jpg", "status": "corrupt_image", "error": "not a JPEG"}
+    drawn = np.asarray(result.draw(Image.new("RGB", (400, 100)), within=(400, 100)))
+    assert drawn.shape == (100, 400, 3)
+    colors = (
+        {tuple(drawn[90, x]) for x in (10, 150, 290)},
+        {tuple(drawn[90, x]) for x in (310, 390)},
+    )
+    assert [len(each) for each in colors] == [1, 1]
+    assert colors[0] != colors[1]
+    assert len(np.unique(drawn[:30, :60].reshape(-1, 3), axis=0)) > 2  # the legend
+
+
+@pytest.mark.parametrize("file", [b"", b"no PNG"])
+def test_a_damaged_class_map_is_the_server_s_fault(file: bytes) -> None:
+    model = ServedModel("m", Task.segmentation, TensorSpec("BYTES", (1,)), {})
+    outputs = {"class_map_png": np.array([[file]], np.object_)}
+    with pytest.raises(RequestError, match="class_map_png that is not a PNG file"):
+        ResponseReader(model).read(outputs)
