@@ -267,6 +267,18 @@ def pose(seed: int = 11, *, classes: int = 2, values: int = 3, **options: Any) -
     return _network(boxes, scores, points.reshape(len(boxes), -1), {}, **options)
 
 
+def semantic(
+    seed: int = 13, *, classes: int = 5, name: str = "logits", ids: str = "", **options: Any
+) -> Network:
+    """Logits [C, 16, 16] for 64x64; with `ids`, a data type, class ids of each pixel instead."""
+    random = np.random.default_rng(seed)
+    if ids:
+        values = random.integers(0, classes, (64, 64)).astype(np.float32)
+        return Network({name: Output(values, dtype=ids)}, **options)
+    base, change = random.normal(0, 2, (2, classes, 16, 16)).astype(np.float32)
+    return Network({name: Output(base, change * np.float32(20))}, **options)
+
+
 def obb(seed: int = 12, *, classes: int = 3, **options: Any) -> Network:
     """Angles from -45 to 135 degrees, as Ultralytics' networks have them."""
     random = np.random.default_rng(seed)

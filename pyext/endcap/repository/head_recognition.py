@@ -24,6 +24,7 @@ from endcap.repository.network_tensors import NetworkInput, NetworkOutput
 from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.options import AS_GIVEN, HEAD_PARAMETERS, NO_HEAD, InitOptions
 from endcap.repository.pair_forms import ANCHOR_NAMES, HIDDEN_STATE, read_pair
+from endcap.repository.segmentation_forms import read_semantic
 from endcap.repository.single_forms import are_grid_maps, read_classifier, read_single
 from endcap.repository.trial_run import Trial
 from endcap.triton.labels import read_labels
@@ -40,6 +41,7 @@ _EXCLUSIVE_FORMS = (
 _OTHER_FORMS = (
     read_single,  # [4 + C + extras, A], [A, 5 + C], [Q, 4 + C] or [K, 6 + extras]
     read_classifier,  # [C]
+    read_semantic,  # [C, h, w], or class ids [height, width]
 )
 # Families whose outputs may have as many rows as an image has detections.
 _FAMILIES_OF_VARYING_ROWS = ("detections", "end2end", "end2end_seg", "end2end_pose", "end2end_obb")

@@ -27,6 +27,7 @@ _CANDIDATES = {
     "rtdetr": "rtdetr, or rfdetr for RF-DETR",
     "rtdetr_seg": "rfdetr",
     "ssd": "ssd",
+    "semantic": "ultralytics, or torchvision with --set fit=stretch",
     NO_HEAD: "ultralytics (pixels from 0 to 1) or torchvision (ImageNet's mean and deviation)",
 }
 _DETECTOR_PRESETS = "ultralytics, rtdetr, rfdetr or ssd"

@@ -15,7 +15,11 @@ _CONFIG = "config.json"
 _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 _MAX_BYTES = 16 * 2**20  # with the names of some ten thousand classes
 _MAX_CLASSES = 1_000_000
-_TASKS = {"ForImageClassification": "classify", "ForObjectDetection": "detect"}
+_TASKS = {
+    "ForImageClassification": "classify",
+    "ForObjectDetection": "detect",
+    "ForSemanticSegmentation": "semantic",
+}
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,11 @@ class Plan:
         return self.head.family == "classification"
 
     @property
+    def is_semantic(self) -> bool:
+        """Whether the results are classes of each pixel."""
+        return self.head.family == "semantic"
+
+    @property
     def has_postprocess(self) -> bool:
         """Whether the network's outputs are read; else the ensemble returns them."""
         return self.head.family != NO_HEAD
@@ -252,7 +257,9 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
         if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
     head = replace(head, inputs=inputs)
-    if options.tile is not None and (batch < 2 or head.family in (NO_HEAD, "classification")):
+    if options.tile is not None and (
+        batch < 2 or head.family in (NO_HEAD, "classification", "semantic")
+    ):
         raise InvalidArgumentError(
             f"--tile is for detectors that take several images at a time, and {network.path} is "
             f"not one{': ' + batch_reason if batch_reason else ''}; leave --tile out, or export "
@@ -346,6 +353,7 @@ def _names(options: InitOptions, family: str) -> ModelNames:
     prefix = f"{options.name}_" if options.name else ""
     network, ensemble = {
         "classification": ("classifier", "classify"),
+        "semantic": ("segmenter", "segment"),
         NO_HEAD: ("network", "predict"),
     }.get(family, ("detector", "detect"))
     return ModelNames(

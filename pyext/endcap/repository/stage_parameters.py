@@ -46,7 +46,7 @@ _NEEDED = (
         "whether its boxes are corners or centres and sizes; give --set box_format=xyxy or cxcywh",
     ),
 )
-_WHOLE_INPUTS = ("num_detections", "classes")
+_WHOLE_INPUTS = ("num_detections", "classes", "class_map")
 
 
 @dataclass(frozen=True)
@@ -330,14 +330,15 @@ def _choose_postprocess(
         for name in _TUNED
         if name in read
     }
-    if options.tile is not None and family != "classification":
+    if options.tile is not None and family not in ("classification", "semantic"):
         chosen["merge"] = Decision("nms", "the better of both for the sample network")
         if family.endswith("_obb"):
             chosen["merge_metric"] = Decision("iou", "how rotated boxes are compared")
     chosen |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
     values = decided_values(chosen)
     has_grid = family == "yolox" or values.get("anchors") == "grid"
-    if has_grid or values.get("box_unit") == "normalized" or "prototype_size" in values:
+    is_placed = "prototype_size" in values or family == "semantic"
+    if has_grid or is_placed or values.get("box_unit") == "normalized":
         size = Decision(f"{image.size[0]},{image.size[1]}", image.size_reason)
         chosen.setdefault("input_size", size)
     # The core holds shapes and grids to the parameters.

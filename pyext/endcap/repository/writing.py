@@ -40,6 +40,10 @@ _NOTES = {
     "detection_masks": "a bit for each pixel, as numpy.unpackbits reads them",
     "mask_size": "height and width of the masks",
     "detection_rle": "masks as COCO's compressed RLE, empty in rows that do not count",
+    "class_map": "class id of each pixel; needs images of one size, or one image in a request",
+    "map_size": "height and width of the class map",
+    "class_map_png": "the class map as a PNG file of gray pixels",
+    "class_rle": "each class's pixels as COCO's compressed RLE, empty where there are none",
     "status": "0, or the failure class of a blanked image",
     "geometry": "how the image lies in the tensor: scale_x, scale_y, pad_x, pad_y and more",
 }
@@ -224,6 +228,7 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
     # No step of a classifier takes it, and the DALI backend returns all outputs or none.
     pipeline = [x for x in preprocess.outputs if not (plan.is_classifier and x.name == "geometry")]
     results = "classes" if plan.is_classifier else "detections"
+    results = "the class of each pixel" if plan.is_semantic else results
     return {
         "plan": plan,
         "names": plan.names,

@@ -346,6 +346,38 @@ CASES = {
         CLASSES,
         "classification",
     ),
+    # The class of each pixel.
+    "logits of pixels": Case(
+        families.semantic(),
+        "preset=ultralytics",
+        "semantic",
+        "num_classes=5 input_size=64,64 class_map=- score_threshold=- max_detections=-",
+        "logits=logits",
+    ),
+    "logits of pixels, of the image's size, by their number": Case(
+        Network({"masks": Output(np.zeros((3, 64, 64), np.float32))}),
+        "num_classes=3 preset=torchvision fit=stretch mask_resolution=input ignore_label=0",
+        "semantic",
+        "mask_resolution=input ignore_label=0",
+        "logits=masks",
+    ),
+    "class ids of pixels, by Ultralytics": Case(
+        families.semantic(
+            name="output0",
+            ids="uint8",
+            metadata={"task": "semantic", "names": "{0: 'a', 1: 'b', 2: 'c', 3: 'd', 4: 'e'}"},
+        ),
+        "preset=ultralytics",
+        "semantic",
+        "num_classes=5 class_map=true",
+        "class_map=output0",
+    ),
+    "class ids of pixels, int64 with a channel": Case(
+        Network({"ids": Output(np.zeros((1, 64, 64), np.float32), dtype="int64")}),
+        "num_classes=4 preset=ultralytics",
+        "semantic",
+        "class_map=true",
+    ),
     "logits next to features": Case(
         with_outputs(families.classifier(), features=Output(np.zeros(32, np.float32))),
         "num_classes=7 preset=torchvision",
