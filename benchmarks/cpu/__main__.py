@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks import images, machine, results
-from benchmarks.cpu import cost, heads, suppression, tensors
+from benchmarks.cpu import cost, heads, segmentation, suppression, tensors
 from benchmarks.images import Photograph
 from benchmarks.results import Table
 from benchmarks.timing import Budget
@@ -37,6 +37,7 @@ def measure(
     tables.append(tensors.memory(largest))
     say("memory")
     tables.append(heads.run(extent.per_row, say))
+    tables.append(segmentation.run(extent.per_row, say))
     tables.append(suppression.run(extent.num_boxes, extent.per_row, say))
     tables.append(cost.errors(pictures))
     say("predicted times")
@@ -54,7 +55,7 @@ def main() -> None:
         pictures = [images.make(name) for name in extent.images]
     except images.SourceMissingError as error:
         raise SystemExit(f"benchmarks: {error}; run: make bench") from error
-    say = results.announce(len(pictures) + len(heads.tasks()) + 4 + 3)
+    say = results.announce(len(pictures) + len(heads.tasks()) + 4 + 4)
     path = results.write("cpu", about, measure(pictures, extent, say), quick=quick)
     results.show(path)
     results.draw(path)

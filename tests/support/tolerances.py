@@ -176,3 +176,13 @@ VIDEO_CHROMA_MEAN = 2.5
 
 # Planes of 10 bits beside their values divided by 4, in 8-bit steps: FFmpeg dithers the remainder.
 VIDEO_10_BIT_STEPS = 1
+
+# The share of equal pixels of class maps that PyTorch interpolates once. Its positions are float32
+# and ours float64, and it adds four products in another order, so that a class changes where two
+# logits differ by 1e-6.
+PEER_PIXELS = 0.9999
+
+# The same where ultralytics interpolates twice, from the logits to the input and from there to the
+# source, which rounds the corners of the surface between logits; we interpolate once. An edge moves
+# by a part of a pixel. Logits of the padding reach some pixels into its picture, and not into ours.
+PEER_PIXELS_TWICE_RESIZED = 0.9985

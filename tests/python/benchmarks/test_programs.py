@@ -79,7 +79,7 @@ def tables() -> list[Table]:
 
 
 def test_a_run_verifies_and_times_the_peers(tables: list[Table]) -> None:
-    ratios, times, two, memory, head, nms, errors = tables
+    ratios, times, two, memory, head, maps, nms, errors = tables
     row = dict(zip(times.columns, times.rows["640x427"], strict=True))
     for name in ("OpenCV", "OpenCV, NumPy", "OpenCV, blob", "Pillow", "simplejpeg"):
         assert times.notes[name] == "equal"
@@ -91,9 +91,10 @@ def test_a_run_verifies_and_times_the_peers(tables: list[Table]) -> None:
     assert peak is not None
     assert peak.median > 3 * 640 * 640 * 4 / 2**20 / 2  # most of the tensor is new memory
     assert [name for name, row in head.rows.items() if row[0] is None] == []
+    assert [name for name, row in maps.rows.items() if None in row] == []
     assert nms.notes["nms, 300 boxes, OpenCV"].startswith("same")
     assert all(cell and cell.median >= 0 for row in errors.rows.values() for cell in row)
-    for table in (times, head, nms):
+    for table in (times, head, maps, nms):
         unknown = {note for note in table.notes.values() if note.startswith("not verified")}
         assert not unknown
 
