@@ -16,6 +16,7 @@ namespace endcap {
 namespace {
 
 constexpr size_t kMaxIds = 256;
+constexpr size_t kMaxPixels = size_t{1} << 28;
 
 // The head's pixels, as sizes.
 MaskPrototypes GetPixels(const ConstTensorView& head) {
@@ -124,7 +125,12 @@ std::vector<uint8_t> NarrowIds(const ConstTensorView& head, const ClassMapPlan& 
 }  // namespace
 
 MaskSize ComputeClassMapSize(const ConstTensorView& head, const MaskPlan& plan) {
-  return ComputeMaskSize(GetPixels(head), plan);
+  const MaskSize size = ComputeMaskSize(GetPixels(head), plan);
+  if (size.pixels() > kMaxPixels) {
+    Fail(ErrorCode::kImageLimit, "a class map of ", size.width, "x", size.height,
+         " pixels is larger than ", kMaxPixels, " pixels: check the geometry");
+  }
+  return size;
 }
 
 void ComputeClassMap(const ConstTensorView& head, const ClassMapPlan& plan,

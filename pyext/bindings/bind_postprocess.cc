@@ -137,7 +137,7 @@ py::list CallSemantic(Postprocessor& postprocessor, std::vector<py::object> head
   std::vector<py::object> out(postprocessor.outputs().size(), py::none());
   parts.emplace_back(std::move(head), std::move(geometry), std::move(status), std::move(out),
                      /*with_rle=*/false);
-  HeadBatch batch(parts);
+  HeadBatch batch(parts, /*merges=*/false);
   py::list maps = batch.AllocateMaps(postprocessor.params());
   ThrowFirst(batch.Run(postprocessor, /*stream=*/0));
   return maps;

@@ -26,7 +26,7 @@ struct ClassMapPlan {
 // A single class has id 1 where its logit is greater than 0; id 0 is elsewhere.
 inline int CountMapIds(int num_classes) noexcept { return num_classes == 1 ? 2 : num_classes; }
 
-// Throws as ComputeMaskSize.
+// Throws as ComputeMaskSize, and kImageLimit for more than 2^28 pixels.
 MaskSize ComputeClassMapSize(const ConstTensorView& head, const MaskPlan& plan);
 
 // Writes the class with the greatest of the logits that MaskPlan interpolates for a pixel, the

@@ -207,6 +207,13 @@ def test_geometry_without_an_image() -> None:
         segment(np.zeros((3, 12, 16), np.float32), 3, geometry)
 
 
+def test_geometry_of_an_image_that_is_too_large() -> None:
+    """A client may send any geometry to a server's postprocess."""
+    geometry = np.array([1e-3, 1e-3, 0, 0, 16385, 16384, 1, 0], np.float32)
+    with pytest.raises(endcap.ImageLimitError, match=r"16385x16384 pixels .*check the geometry"):
+        segment(random_logits(0, 2, INPUT), 2, geometry)
+
+
 def test_no_boxes() -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="has no boxes"):
         endcap.box_decode(np.zeros((3, 12, 16), np.float32), family="semantic", num_classes=3)
