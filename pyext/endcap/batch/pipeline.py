@@ -26,11 +26,9 @@ from endcap.predictions import ClassScore
 from endcap.preprocess import Preprocessor
 from endcap.triton.ensemble import (
     POSTPROCESS_BACKEND,
-    PREPROCESS_BACKEND,
     ServedEnsemble,
     find_network,
     read_ensemble,
-    stage_parameters,
 )
 from endcap.triton.labels import parse_labels
 from endcap.triton.stage_settings import read_class_names
@@ -77,8 +75,8 @@ class PipelineSpec:
         beside = (path for path in file.parent.iterdir() if path.is_file())
         kept = {path.name: path.read_bytes() for path in beside if path.suffix not in (".py", "")}
         return cls(
-            preprocess=stage_parameters(ensemble, PREPROCESS_BACKEND),
-            postprocess=stage_parameters(ensemble, POSTPROCESS_BACKEND),
+            preprocess=network.preprocess,
+            postprocess=network.postprocess,
             files=kept,
             network=file.name,
             heads=network.outputs,
@@ -142,11 +140,7 @@ class Pipeline:
         core = _core.Postprocessor([*spec.postprocess.items()], 1)
         self._head_dimensions = {name: len(shape) for name, _, shape in core.inputs}
         self._upright = self._preprocess.parameters["exif"] == "apply"
-
-    @property
-    def task(self) -> Task:
-        """What the network does."""
-        return self._spec.task
+        self.task = spec.task
 
     def detect(self, images: Sequence[tuple[str, bytes | memoryview]]) -> list[ImageRow]:
         """Return a row for each image, given as its name and the bytes of its file.

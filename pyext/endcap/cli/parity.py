@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from endcap.cli.console import PlainConsole, progress_bar, say
+from endcap.cli.console import PlainConsole, progress_bar
 from endcap.cli.images import expand_images
 from endcap.cli.options import AsJson, command, panel, read_settings
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.parity.comparison import compare_tensors, make_preprocessor
-from endcap.evaluation.parity.pipelines import load_pipeline, names
+from endcap.evaluation.parity.pipelines import NAMED_PIPELINES, load_pipeline
 from endcap.evaluation.parity.report import as_text
-from endcap.evaluation.parity.served import read_network_normalization, read_served
+from endcap.evaluation.parity.served import read_served
 from endcap.preprocess import presets
 
 EXAMPLES = """
@@ -49,7 +49,7 @@ def parity(
     training: Annotated[
         str,
         _in_training(
-            f"Training pipeline: {', '.join(names())}, with :MODEL where it has one; or "
+            f"Training pipeline: {', '.join(NAMED_PIPELINES)}, with :MODEL where it has one; or "
             "MODULE:FUNCTION, which takes a path and returns the tensor.",
             metavar="PIPELINE",
         ),
@@ -103,17 +103,13 @@ def parity(
         parameters, network = read_served(repository, model)
     paths = expand_images(images, recursive=recursive)[:limit]
     size = make_preprocessor(parameters).parameters["size"].split(",")
-    inside, note = read_network_normalization(network) if network else (None, "")
     report = compare_tensors(
         paths,
         load_pipeline(training, (int(size[0]), int(size[1]))),
         parameters,
         progress=progress_bar,
-        has_network=network is not None,
-        inside=inside,
+        network=network,
     )
-    if note:
-        say(f"endcap: {note}")
     if json_output:
         print(json.dumps(report.to_json(), indent=1, allow_nan=False))
     else:

@@ -8,10 +8,15 @@ compares single images for `endcap infer --compare`, `parity` tensors with those
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from endcap._pip_commands import import_extra
 from endcap.errors import EndcapError
+
+# Starts to show the progress of a number of steps, and yields what to call after each.
+ShowProgress = Callable[[str, "int | None"], AbstractContextManager[Callable[[], None]]]
 
 
 class EvaluationError(EndcapError, RuntimeError):

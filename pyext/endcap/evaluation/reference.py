@@ -27,13 +27,7 @@ from endcap.evaluation.numpy_heads import (
 from endcap.evaluation.numpy_images import place_image, read_image, to_tensor
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor
-from endcap.triton.ensemble import (
-    POSTPROCESS_BACKEND,
-    PREPROCESS_BACKEND,
-    find_network,
-    read_ensemble,
-    stage_parameters,
-)
+from endcap.triton.ensemble import find_network, read_ensemble
 
 _ADVICE = "compare with your own pipeline, whose results `endcap evaluate --predictions` takes"
 _PROTOTYPES = "protos"  # of masks, which the reference does not compare
@@ -206,16 +200,13 @@ def open_reference(
         ServerError: A configuration that cannot be read.
         UnsupportedError: What the reference cannot do.
     """
-    ensemble = read_ensemble(repository, model)
-    served = find_network(ensemble)
-    before = stage_parameters(ensemble, PREPROCESS_BACKEND)
-    after = stage_parameters(ensemble, POSTPROCESS_BACKEND)
+    served = find_network(read_ensemble(repository, model))
     if score_threshold is not None:
-        after["score_threshold"] = repr(score_threshold)
+        served.postprocess["score_threshold"] = repr(score_threshold)
     file = network or served.find_file()
     if file is None:
         raise EvaluationError(
             f"{served.step.folder} has no ONNX file, and the comparison runs the network as one; "
             "give it with --network FILE.onnx"
         )
-    return Reference(file, before, after, served.outputs)
+    return Reference(file, served.preprocess, served.postprocess, served.outputs)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.client import DetectionClient, Task
 from endcap.client.options import Protocol
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation import import_package
+from endcap.evaluation import ShowProgress, import_package
 from endcap.evaluation.annotations import (
     Dataset,
     Failure,
@@ -66,9 +65,6 @@ _NO_ROTATED_BOXES = (
     "COCO's metrics are of axis-aligned boxes, and this model's are rotated by detection_angles "
     "(head yolov8_obb); name another detector with --model"
 )
-
-# Starts to show the progress of a number of steps of something, and yields what to call after each.
-ShowProgress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 
 @dataclass(frozen=True, kw_only=True)

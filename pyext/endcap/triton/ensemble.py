@@ -34,6 +34,11 @@ class Step:
         """The model's parameters as text, by name."""
         return {name: value.string_value for name, value in self.config.parameters.items()}
 
+    @property
+    def stage_parameters(self) -> dict[str, Any]:
+        """Those of preprocess or postprocess that the core knows."""
+        return {name: text for name, text in self.parameters.items() if name not in _OF_BACKENDS}
+
 
 @dataclass(frozen=True)
 class ServedEnsemble:
@@ -55,10 +60,14 @@ class ServedNetwork:
     Attributes:
         outputs: The network's names of its outputs, by those of postprocess' inputs, such as
             `head`.
+        preprocess: The parameters of the step before it that the core knows, as text by name.
+        postprocess: Those of the step after it.
     """
 
     step: Step
     outputs: Mapping[str, str]
+    preprocess: dict[str, Any]
+    postprocess: dict[str, Any]
 
     def find_file(self) -> Path | None:
         """Return the ONNX file that the step serves, None where it serves none."""
@@ -112,25 +121,11 @@ def find_network(ensemble: ServedEnsemble) -> ServedNetwork:
         for step in ensemble.steps:
             own = {of: name for name, of in step.outputs.items()}
             if images in step.inputs.values() and heads and own.keys() >= set(heads.values()):
-                return ServedNetwork(step, {name: own[of] for name, of in heads.items()})
+                outputs = {name: own[of] for name, of in heads.items()}
+                stages = before[0].stage_parameters, after[0].stage_parameters
+                return ServedNetwork(step, outputs, *stages)
     raise UnsupportedError(
         f"{ensemble.name} is not made of one step in {PREPROCESS_BACKEND}, one network that takes "
         f"its images, and one step in {POSTPROCESS_BACKEND} that takes the network's outputs; only "
         "such an ensemble can be run without a server"
     )
-
-
-def stage_parameters(ensemble: ServedEnsemble, backend: str) -> dict[str, Any]:
-    """Return the parameters of the one step in a backend that the core knows, as text by name.
-
-    Raises:
-        UnsupportedError: The ensemble has no such step, or several.
-    """
-    steps = ensemble.steps_in(backend)
-    if len(steps) != 1:
-        raise UnsupportedError(
-            f"{ensemble.name} has {len(steps)} steps in backend {backend}; without a server an "
-            "ensemble needs exactly one: give another ensemble, or use a server"
-        )
-    given = steps[0].parameters.items()
-    return {name: value for name, value in given if name not in _OF_BACKENDS}

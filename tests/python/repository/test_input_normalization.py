@@ -17,7 +17,7 @@ from endcap.repository.input_normalization import Normalization, find_normalizat
 from endcap.repository.options import InitOptions
 from endcap.repository.plan import make_plan
 from endcap.repository.validation import validate_repository
-from endcap.triton.ensemble import PREPROCESS_BACKEND, read_ensemble, stage_parameters
+from endcap.triton.ensemble import find_network, read_ensemble
 from endcap.triton.model_contract import preprocess_contract
 from tests.support import family_networks as families
 from tests.support.init_runs import init, plan_network
@@ -198,7 +198,7 @@ def numbers(text: str) -> list[float]:
 
 
 def written_parameters(repository: Path) -> dict[str, str]:
-    return stage_parameters(read_ensemble(repository, "detect"), PREPROCESS_BACKEND)
+    return find_network(read_ensemble(repository, "detect")).preprocess
 
 
 def test_bytes_are_left_to_the_network(tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.evaluation import EvaluationError
+from endcap.evaluation import EvaluationError, ShowProgress
 from endcap.evaluation.parity.pipelines import TrainingPipeline
-from endcap.evaluation.parity.search import SMALL_STEPS, Explainer, Explanation, Floats, Sample
+from endcap.evaluation.parity.search import SMALL_STEPS, Explainer, Explanation, Floats
 from endcap.preprocess import Preprocessor
-from endcap.repository.input_normalization import Normalization
-
-# Starts to show the progress of a number of steps, and yields what to call after each.
-ShowProgress = Callable[[str, "int | None"], AbstractContextManager[Callable[[], None]]]
+from endcap.repository.errors import RepositoryError
+from endcap.repository.input_normalization import Normalization, read_normalization
+from endcap.repository.onnx_file import read_onnx
 
 _EQUAL_STEPS = 0.01  # a difference that counts as none: float32 rounding behind the normalisation
 _SAME_PAD = 0.6  # pixel values of padding that count as equal
@@ -139,8 +137,7 @@ def compare_tensors(
     parameters: Mapping[str, str],
     *,
     progress: ShowProgress,
-    has_network: bool = False,
-    inside: Normalization | None = None,
+    network: Path | None = None,
 ) -> ParityReport:
     """Compare the tensors of images, and find the parameters that make them differ.
 
@@ -149,9 +146,8 @@ def compare_tensors(
         pipeline: The training's.
         parameters: Endcap's parameters of preprocess, `preset` among them, or none.
         progress: Shows the progress of a step.
-        has_network: A network decides the layout and the type of the tensor, so that these are not
-            causes.
-        inside: What the network does to each channel first.
+        network: An ONNX file. It decides the layout and the type of the tensor, so that these are
+            not causes, and what it does to each channel first is taken into account.
 
     Raises:
         EvaluationError: No image can be compared.
@@ -180,7 +176,13 @@ def compare_tensors(
     if not compared:
         path_text, reason = next(iter(failures.items()), ("", "no image was given"))
         raise EvaluationError(f"no image can be compared; {path_text}: {reason}")
+    has_network = network is not None
     observed, notes = _observe(compared, forms, pipeline.name, own, has_network=has_network)
+    try:
+        inside = read_normalization(read_onnx(network)) if network is not None else None
+    except RepositoryError as error:
+        inside = None
+        notes.append(f"whether the network itself normalises is not known: {error}")
     if inside is not None and not _fits_input(inside, compared):
         compared = [
             replace(each, training=inside.undo(each.training).astype(np.float32))
@@ -191,9 +193,10 @@ def compare_tensors(
             "behind that, and were compared in front of it"
         )
     seen = {**own, **observed}
-    samples = [Sample(each.path.read_bytes(), each.training) for each in _choose(compared)]
+    chosen = _choose(compared)
+    encoded = [each.path.read_bytes() for each in chosen]
     with progress("parameters tried", None) as advance:
-        explainer = Explainer(samples, seen, advance)
+        explainer = Explainer(encoded, [each.training for each in chosen], seen, advance)
         found = explainer.explain()
     explained = _find_settings(found, explainer.own, seen) if found else {}
     differences = [difference(each.training, each.endcap, own) for each in compared]
@@ -205,7 +208,7 @@ def compare_tensors(
             after = _difference_with({**own, **observed}, compared)
     causes = [
         *(Cause(name, value, own[name], {name: value}) for name, value in observed.items()),
-        *_explained_causes(explained, seen, samples),
+        *_explained_causes(explained, seen, encoded),
     ]
     return ParityReport(
         training=pipeline.name,
@@ -369,7 +372,7 @@ def _find_settings(
 
 
 def _explained_causes(
-    settings: Mapping[str, str], own: Mapping[str, str], samples: Sequence[Sample]
+    settings: Mapping[str, str], own: Mapping[str, str], encoded: Sequence[bytes]
 ) -> list[Cause]:
     """Return a cause for each setting, of those that belong together one; the largest first."""
     groups: dict[str, dict[str, str]] = {}
@@ -380,7 +383,6 @@ def _explained_causes(
     raw = {"layout": "nhwc", "dtype": "float32"}
 
     def tensors(parameters: Mapping[str, str]) -> Floats:
-        encoded = [each.encoded for each in samples]
         return np.asarray(make_preprocessor({**parameters, **raw})(encoded).images)
 
     final = {**own, **settings}

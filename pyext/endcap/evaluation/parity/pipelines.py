@@ -85,26 +85,15 @@ def load_pipeline(text: str, size: Size) -> TrainingPipeline:
         InvalidArgumentError: The text means no pipeline.
     """
     name, _, argument = text.partition(":")
-    if name in _NAMED:
+    if name in NAMED_PIPELINES:
         import_package(name, package=name)
-        return TrainingPipeline(_add_version(text, name), _NAMED[name](argument, size))
+        shown = f"{text} ({name} {importlib.metadata.version(name)})"
+        return TrainingPipeline(shown, NAMED_PIPELINES[name](argument, size))
     if argument:
         return TrainingPipeline(text, _import_function(name, argument))
     raise InvalidArgumentError(
-        f"--training is '{text}'; give one of {', '.join(_NAMED)}, or module:function"
+        f"--training is '{text}'; give one of {', '.join(NAMED_PIPELINES)}, or module:function"
     )
-
-
-def names() -> list[str]:
-    """Return the names of pipelines."""
-    return list(_NAMED)
-
-
-def _add_version(text: str, package: str) -> str:
-    try:
-        return f"{text} ({package} {importlib.metadata.version(package)})"
-    except importlib.metadata.PackageNotFoundError:
-        return text
 
 
 # --- named pipelines ---
@@ -153,7 +142,7 @@ def _timm(argument: str, size: Size) -> Function:
 
 
 # By the name of the package on PyPI, which is that of its module.
-_NAMED: dict[str, Callable[[str, Size], Function]] = {
+NAMED_PIPELINES: dict[str, Callable[[str, Size], Function]] = {
     "ultralytics": _ultralytics,
     "torchvision": _torchvision,
     "timm": _timm,

@@ -47,14 +47,6 @@ _CROP_SCALES = (1.0, 1.07, 8 / 7, 1.25, 1.4, 1.6, 1.8, 2.0, 2.3, 2.6, 3.0)
 
 
 @dataclass(frozen=True)
-class Sample:
-    """An encoded image, and the training pipeline's tensor of it, float32 [H, W, C]."""
-
-    encoded: bytes
-    tensor: Floats
-
-
-@dataclass(frozen=True)
 class Explanation:
     """How well parameters explain the tensors.
 
@@ -91,7 +83,8 @@ class Explainer:
     """Finds the parameters behind tensors.
 
     Args:
-        samples: Images and tensors, all of one size.
+        encoded: Images.
+        tensors: The training pipeline's of these, float32 [H, W, C], all of one size.
         own: All of endcap's parameters of preprocess, with the tensors' size and color.
         on_step: Is called after each set of parameters that was tried.
 
@@ -100,13 +93,17 @@ class Explainer:
     """
 
     def __init__(
-        self, samples: Sequence[Sample], own: Mapping[str, str], on_step: Callable[[], None]
+        self,
+        encoded: Sequence[bytes],
+        tensors: Sequence[Floats],
+        own: Mapping[str, str],
+        on_step: Callable[[], None],
     ) -> None:
-        height, width, channels = samples[0].tensor.shape
+        height, width, channels = tensors[0].shape
         self._size, self._on_step = (height, width), on_step
         self._step = max(1, int(np.ceil(np.sqrt(height * width / _MAX_PIXELS))))
-        self._targets = [self._thin(each.tensor).astype(np.float64) for each in samples]
-        self._encoded = [each.encoded for each in samples]
+        self._targets = [self._thin(each).astype(np.float64) for each in tensors]
+        self._encoded = encoded
         shorter = max(int(own["resize_shorter"]), height, width)
         self.own = {**own, "resize_shorter": str(shorter)}
         self._normalization = Normalization.from_parameters(own, channels)

@@ -6,15 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.errors import RepositoryError
-from endcap.repository.input_normalization import Normalization, read_normalization
-from endcap.repository.onnx_file import read_onnx
-from endcap.triton.ensemble import (
-    PREPROCESS_BACKEND,
-    find_network,
-    read_ensemble,
-    stage_parameters,
-)
+from endcap.triton.ensemble import find_network, read_ensemble
 from endcap.triton.model_folder import read_repository
 
 _USUAL_ENSEMBLE = "detect"
@@ -32,17 +24,8 @@ def read_served(repository: Path, model: str | None) -> tuple[dict[str, Any], Pa
         ServerError: A configuration that cannot be read.
         UnsupportedError: The model is not an ensemble of preprocess, network and postprocess.
     """
-    ensemble = read_ensemble(repository, model or _find_ensemble(repository))
-    parameters = stage_parameters(ensemble, PREPROCESS_BACKEND)
-    return dict(parameters), find_network(ensemble).find_file()
-
-
-def read_network_normalization(network: Path) -> tuple[Normalization | None, str]:
-    """Return what a network does to its images first, or why that is not known."""
-    try:
-        return read_normalization(read_onnx(network)), ""
-    except RepositoryError as error:
-        return None, f"whether the network itself normalises is not known: {error}"
+    network = find_network(read_ensemble(repository, model or _find_ensemble(repository)))
+    return network.preprocess, network.find_file()
 
 
 def _find_ensemble(repository: Path) -> str:
