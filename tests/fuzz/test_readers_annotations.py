@@ -75,8 +75,8 @@ def read(annotations: bytes, results: bytes) -> None:
         (Path(folder) / "results.json").write_bytes(results)
         with only_own_errors():
             dataset = load_dataset(images, Path(folder) / "annotations.json")
-            for image in dataset.images:
-                assert image.path.resolve().is_relative_to(images.resolve())
+            for path in dataset.images.values():
+                assert path.resolve().is_relative_to(images.resolve())
             with only_own_errors():
                 predictions = load_predictions(Path(folder) / "results.json", dataset)
                 check_measured(dataset, predictions)

@@ -114,7 +114,7 @@ def evaluate(
         evaluation = run(
             plan,
             progress=progress_bar,
-            on_dataset=lambda dataset: keep(image.path for image in dataset.images),
+            on_dataset=lambda dataset: keep(dataset.images.values()),
             on_served=save,
             installing=installing,
         )

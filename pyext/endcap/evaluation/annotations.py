@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -82,24 +83,17 @@ _PARTS = ("images", "annotations", "categories")
 
 
 @dataclass(frozen=True)
-class AnnotatedImage:
-    """One image: its id in the annotations, and its file."""
-
-    id: int
-    path: Path
-
-
-@dataclass(frozen=True)
 class Dataset:
     """Images in the order of the file, and what is on them.
 
     Attributes:
+        images: Files by id.
         categories: Names by id.
         annotations: COCO's image_id, category_id, bbox, area and iscrowd, which counts neither way.
         other_image_ids: Images of the file that `limit` left out.
     """
 
-    images: tuple[AnnotatedImage, ...]
+    images: Mapping[int, Path]
     categories: Mapping[int, str]
     annotations: tuple[Row, ...]
     other_image_ids: frozenset[int] = frozenset()
@@ -124,39 +118,34 @@ def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -
             f"{source} are not in COCO's format: an object with the lists {', '.join(_PARTS)} is "
             "expected"
         )
-    images, categories, objects = [], {}, []
+    images, categories, objects = {}, {}, []
     for position, row in enumerate(content["images"]):
         with _reading(f"{source}: images[{position}]"):
-            images.append(
-                AnnotatedImage(_integer(row, "id"), _path(_text(row, "file_name"), folder))
-            )
+            images[_integer(row, "id")] = _path(_text(row, "file_name"), folder)
     for position, row in enumerate(content["categories"]):
         with _reading(f"{source}: categories[{position}]"):
             categories[_integer(row, "id")] = _text(row, "name")
-    image_ids = {image.id for image in images}
-    if len(image_ids) < len(images) or len(categories) < len(content["categories"]):
+    if len(images) < len(content["images"]) or len(categories) < len(content["categories"]):
         raise InvalidArgumentError(f"{source} have an image or a category id twice")
     for position, row in enumerate(content["annotations"]):
         with _reading(f"{source}: annotations[{position}]"):
-            found = _read_place(row, image_ids, categories)
+            found = _read_place(row, images, categories)
             area = found["bbox"][2] * found["bbox"][3]
             (found["area"],) = _numbers([row.get("area", area)], "area")
             objects.append({**found, "iscrowd": int(bool(row.get("iscrowd", 0)))})
-    taken = images[:limit]
-    taken_ids = {image.id for image in taken}
-    kept = tuple(each for each in objects if each["image_id"] in taken_ids)
+    taken = dict(itertools.islice(images.items(), limit))
+    kept = tuple(each for each in objects if each["image_id"] in taken)
     if all(each["iscrowd"] for each in kept):
         some = f"the first {len(taken)}" if len(taken) < len(images) else f"all {len(taken)}"
         raise InvalidArgumentError(f"{source} have no object on {some} images: nothing to measure")
-    absent = [image.path for image in taken if not image.path.exists()]
+    absent = [path for path in taken.values() if not path.exists()]
     if absent:
         raise InvalidArgumentError(
             f"{len(absent)} of {len(taken)} annotated images are not in folder {folder}, first "
             f"{absent[0]}; give the folder that every file_name starts from"
         )
-    return Dataset(
-        tuple(taken), dict(sorted(categories.items())), kept, frozenset(image_ids - taken_ids)
-    )
+    others = frozenset(images.keys() - taken.keys())
+    return Dataset(taken, dict(sorted(categories.items())), kept, others)
 
 
 def _path(name: str, folder: Path) -> Path:
@@ -208,13 +197,12 @@ def load_predictions(path: Path, dataset: Dataset) -> Predictions:
             f"{source} are not COCO's results: a list of objects with image_id, category_id, bbox "
             "and score is expected"
         )
-    image_ids = {image.id for image in dataset.images}
-    all_ids = image_ids | dataset.other_image_ids
+    all_ids = dataset.images.keys() | dataset.other_image_ids
     found = []
     for position, row in enumerate(rows):
         with _reading(f"{source}[{position}]"):
             one = _read_place(row, all_ids, dataset.categories)
             (one["score"],) = _numbers([row["score"]], "score")
-            if one["image_id"] in image_ids:
+            if one["image_id"] in dataset.images:
                 found.append(one)
     return Predictions(found)

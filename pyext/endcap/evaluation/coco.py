@@ -96,7 +96,7 @@ def _evaluate(dataset: Dataset, predictions: Predictions, category_ids: list[int
         evaluated = cocoeval.COCOeval(
             _index(coco, dataset, dataset.annotations), _index(coco, dataset, found), "bbox"
         )
-        evaluated.params.imgIds = [image.id for image in dataset.images]
+        evaluated.params.imgIds = list(dataset.images)
         evaluated.params.catIds = category_ids
         evaluated.evaluate()
         evaluated.accumulate()
@@ -107,7 +107,7 @@ def _evaluate(dataset: Dataset, predictions: Predictions, category_ids: list[int
 def _index(coco: Any, dataset: Dataset, rows: Sequence[Row]) -> Any:
     index = coco.COCO()
     index.dataset = {
-        "images": [{"id": image.id} for image in dataset.images],
+        "images": [{"id": i} for i in dataset.images],
         "categories": [{"id": i, "name": name} for i, name in dataset.categories.items()],
         # Ids of our own: the matching takes an annotation whose id is 0 for unmatched.
         "annotations": [{**row, "id": number} for number, row in enumerate(rows, start=1)],
@@ -123,13 +123,14 @@ class Evaluation:
     Attributes:
         served: The server's accuracy; other: that of the reference or of a user's predictions, or
             None.
+        compared_with: The file of the other.
         lowest_score: Of all served detections.
         problems: Limits that were broken and what could not be saved, as messages.
     """
 
     served: Accuracy
     other: Accuracy | None
-    other_name: str | None
+    compared_with: str | None
     images: int
     detections: int
     lowest_score: float | None
@@ -150,17 +151,11 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Return the object that `endcap evaluate --json` prints."""
         return {
-            "images": self.images,
+            **asdict(self),
             "objects": self.objects,
-            "detections": self.detections,
-            "lowest_score": self.lowest_score,
             "served": self.served.to_json(),
-            "compared_with": self.other_name,
             "other": self.other.to_json() if self.other else None,
             "difference": differences(self.served, self.other) if self.other else None,
-            "failures": [asdict(each) for each in self.failures],
-            "notes": list(self.notes),
-            "problems": list(self.problems),
         }
 
 

@@ -166,16 +166,15 @@ def predict_reference(
     """Return the reference's detections; on_image is called after each image."""
     rows: list[Row] = []
     failures: list[Failure] = []
-    for image in dataset.images:
-        name = str(image.path)
+    for image_id, path in dataset.images.items():
         try:
-            found = reference.detect(image.path.read_bytes())
+            found = reference.detect(path.read_bytes())
         except OSError as error:
-            failures.append(Failure(name, "reference", "unreadable", str(error.strerror)))
+            failures.append(Failure(str(path), "reference", "unreadable", str(error.strerror)))
         except EndcapError as error:
-            failures.append(Failure(name, "reference", error.status.label, str(error)))
+            failures.append(Failure(str(path), "reference", error.status.label, str(error)))
         else:
-            rows += classes.as_rows(image.id, *found)
+            rows += classes.as_rows(image_id, *found)
         on_image()
     return Predictions(rows, tuple(failures))
 

@@ -33,20 +33,16 @@ def _heading(evaluation: Evaluation) -> Text:
         f"Images: {evaluation.images}   objects: {evaluation.objects}   "
         f"detections: {evaluation.detections}\n"
     )
-    if evaluation.other_name is not None:
-        text += f"ref. is {evaluation.other_name}; diff. is served less ref.\n"
+    if evaluation.compared_with is not None:
+        text += f"ref. is {evaluation.compared_with}; diff. is served less ref.\n"
     return Text(text, overflow="fold")
 
 
 def _classes(evaluation: Evaluation) -> Table:
     compared = evaluation.other is not None
-    table = _table("class", "objects")
-    for measure in ("AP50", "AP50-95"):
-        if compared:
-            for column in ("served", "ref.", "diff."):
-                table.add_column(f"{measure}\n{column}", justify="right", no_wrap=True)
-        else:
-            table.add_column(measure, justify="right", no_wrap=True)
+    kinds = ("\nserved", "\nref.", "\ndiff.") if compared else ("",)
+    columns = (f"{measure}{kind}" for measure in ("AP50", "AP50-95") for kind in kinds)
+    table = _table("class", "objects", *columns)
     others = evaluation.other.classes if evaluation.other else evaluation.served.classes
     for ours, theirs in zip(evaluation.served.classes, others, strict=True):
         pairs = ((ours.ap50, theirs.ap50), (ours.ap50_95, theirs.ap50_95))
@@ -57,9 +53,7 @@ def _classes(evaluation: Evaluation) -> Table:
 
 def _overall(evaluation: Evaluation) -> Table:
     compared = evaluation.other is not None
-    table = _table("all classes")
-    for column in ("served", "ref.", "diff.") if compared else ("served",):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = _table("all classes", *(("served", "ref.", "diff.") if compared else ("served",)))
     for key, (name, _) in MEASURES.items():
         ours = evaluation.served.figures[key]
         theirs = evaluation.other.figures[key] if evaluation.other else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,17 +40,16 @@ def _predict_served(
     """Send every image to the server and return its detections; `on_image` follows each image."""
     rows: list[Row] = []
     failures: list[Failure] = []
-    for begin in range(0, len(dataset.images), _IMAGES_AT_ONCE):
-        images = dataset.images[begin : begin + _IMAGES_AT_ONCE]
-        results = client.detect([image.path for image in images], on_result=lambda _: on_image())
-        for image, result in zip(images, results, strict=True):
+    images = iter(dataset.images.items())
+    while part := dict(itertools.islice(images, _IMAGES_AT_ONCE)):
+        results = client.detect(list(part.values()), on_result=lambda _: on_image())
+        for image_id, result in zip(part, results, strict=True):
             if result.ok:
                 found = result.detections
-                rows += classes.as_rows(image.id, found.boxes, found.scores, found.class_ids)
+                rows += classes.as_rows(image_id, found.boxes, found.scores, found.class_ids)
             else:
-                failures.append(
-                    Failure(str(image.path), "server", result.status, result.error or "no reason")
-                )
+                error = result.error or "no reason"
+                failures.append(Failure(str(part[image_id]), "server", result.status, error))
     return Predictions(rows, tuple(failures))
 
 
@@ -148,7 +148,7 @@ def run(
     return Evaluation(
         served=accuracy,
         other=compared,
-        other_name=str(plan.reference or plan.predictions) if compared else None,
+        compared_with=str(plan.reference or plan.predictions) if compared else None,
         images=len(dataset.images),
         detections=len(served.rows),
         lowest_score=served.lowest_score,

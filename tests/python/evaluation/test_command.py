@@ -119,7 +119,7 @@ def evaluation(other: Accuracy | None, *failures: Failure, note: str = "") -> Ev
     return Evaluation(
         served=made_up(0.25),
         other=other,
-        other_name="a/file.onnx" if other else None,
+        compared_with="a/file.onnx" if other else None,
         images=40,
         detections=300,
         lowest_score=0.001,

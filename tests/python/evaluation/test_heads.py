@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import endcap
-from endcap.evaluation.annotations import AnnotatedImage, Dataset
+from endcap.evaluation.annotations import Dataset
 from endcap.evaluation.categories import ClassMap
 from endcap.evaluation.numpy_heads import best_classes, read_head, suppress
 from endcap.evaluation.reference import Reference, predict_reference
@@ -185,7 +185,7 @@ def test_an_image_whose_head_is_not_finite_fails_alone(tmp_path: Path) -> None:
     for image_id, level in ((1, 0), (2, 255)):
         pixels = np.full((64, 64, 3), level, np.uint8)
         (tmp_path / f"{image_id}.jpg").write_bytes(jpegs.encode(pixels))
-    images = tuple(AnnotatedImage(i, tmp_path / f"{i}.jpg") for i in (1, 2))
+    images = {i: tmp_path / f"{i}.jpg" for i in (1, 2)}
     before = {"size": 64, "scale": 1}
     found = predict_reference(
         Reference(network, before, {"num_classes": 1}, {"head": "head0"}),
