@@ -140,7 +140,6 @@ class Detect:
             EncodedImage(
                 f"image {row}" if paths is None else paths[row],
                 memoryview(cell.as_buffer()).cast("B") if cell.is_valid else None,
-                None if cell.is_valid else "there are no bytes",
             )
             for row, cell in enumerate(batch[_BYTES])
         ]

@@ -40,11 +40,12 @@ class EncodedImage:
 
     Attributes:
         path: Its location; bytes that are not UTF-8 are escaped.
+        error: Why there is no `data`.
     """
 
     path: str
     data: bytes | memoryview | None
-    error: str | None = None
+    error: str = "there are no bytes"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", escape(self.path))
@@ -55,15 +56,13 @@ class Shard:
     """A part of a data set.
 
     Attributes:
-        kind: ``files`` or ``parquet``.
         location: A location in the file system of the paths.
         paths: Image files, or the one file that holds the images.
         groups: Row groups of a Parquet file.
-        column: The column of a Parquet file that holds the images' bytes.
+        column: The column of a Parquet file that holds the images' bytes; "" for image files.
         count: The number of images.
     """
 
-    kind: str
     location: str
     paths: tuple[str, ...]
     groups: tuple[int, ...] = ()
@@ -122,7 +121,7 @@ def list_images(
         paths = [path for _, path in group]
         for start in range(0, len(paths), size):
             part = tuple(paths[start : start + size])
-            listing.shards.append(Shard("files", location, part, count=len(part)))
+            listing.shards.append(Shard(location, part, count=len(part)))
     if not taken:
         only = ", ".join(f"{number} {suffix}" for suffix, number in listing.skipped.items())
         raise InvalidArgumentError(
@@ -137,7 +136,7 @@ def read_shard(shard: Shard) -> Iterator[EncodedImage]:
 
     An image that cannot be read has an error.
     """
-    read = _read_files if shard.kind == "files" else _read_parquet
+    read = _read_parquet if shard.column else _read_files
     return read(Storage(shard.location), shard)
 
 
@@ -206,7 +205,7 @@ def _parquet_shards(storage: Storage, path: str, column: str | None) -> list[Sha
             count += rows[end]
             end += 1
         groups = tuple(range(start, end))
-        shards.append(Shard("parquet", storage.location, (path,), groups, chosen, count))
+        shards.append(Shard(storage.location, (path,), groups, chosen, count))
         start = end
     return shards
 
@@ -248,12 +247,8 @@ def _read_parquet(storage: Storage, shard: Shard) -> Iterator[EncodedImage]:
             ):
                 for cell in batch.column(0).to_pylist():
                     content = cell.get("bytes") if isinstance(cell, dict) else cell
-                    is_read = isinstance(content, bytes)
-                    yield EncodedImage(
-                        f"{storage.url(path)}#{row}",
-                        content if is_read else None,
-                        None if is_read else "there are no bytes",
-                    )
+                    data = content if isinstance(content, bytes) else None
+                    yield EncodedImage(f"{storage.url(path)}#{row}", data)
                     row += 1
     except (OSError, ValueError) as error:
         yield EncodedImage(storage.url(path), None, f"the file cannot be read further: {error}")

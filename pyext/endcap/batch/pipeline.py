@@ -6,7 +6,6 @@ import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -141,6 +140,7 @@ class Pipeline:
         self._head_dimensions = {name: len(shape) for name, _, shape in core.inputs}
         self._upright = self._preprocess.parameters["exif"] == "apply"
         self.task = spec.task
+        self._labels = dict(enumerate(spec.labels))
 
     def detect(self, images: Sequence[tuple[str, bytes | memoryview]]) -> list[ImageRow]:
         """Return a row for each image, given as its name and the bytes of its file.
@@ -162,13 +162,10 @@ class Pipeline:
             if isinstance(one, EndcapError):
                 result = replace(result, status=one.status.label, error=str(one))
             elif isinstance(one, ImageDetections):
-                labels = self._name(one.class_ids.tolist())
+                labels = [self._labels.get(each) for each in one.class_ids.tolist()]
                 result = replace(result, detections=replace(one, labels=labels))
             else:
-                names = self._name([each.class_id for each in one]) or repeat(None)
-                classes = [
-                    replace(each, label=name) for each, name in zip(one, names, strict=False)
-                ]
+                classes = [replace(each, label=self._labels.get(each.class_id)) for each in one]
                 result = replace(result, classes=classes)
             rows.append(ImageRow(result, int(geometry[4]), int(geometry[5])))
         return rows
@@ -221,13 +218,6 @@ class Pipeline:
         except EndcapError as error:
             return error
         return error_for_status(status, "it could not be processed")
-
-    def _name(self, class_ids: Sequence[int]) -> list[str | None] | None:
-        """Return the names of classes; None where the model has none."""
-        labels = self._spec.labels
-        if not labels:
-            return None
-        return [labels[each] if 0 <= each < len(labels) else None for each in class_ids]
 
 
 def _with_batch(array: npt.NDArray[Any], dimensions: int) -> npt.NDArray[Any]:

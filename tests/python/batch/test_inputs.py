@@ -127,7 +127,7 @@ def test_a_file_that_is_gone_is_an_image_with_an_error(tmp_path: Path) -> None:
 
 def test_files_are_read_in_order_and_not_all_at_once(tmp_path: Path) -> None:
     paths = make(tmp_path, *(f"{number:04}.jpg" for number in range(200)))
-    shards = [Shard("files", str(tmp_path), tuple(map(str, paths)), count=200)]
+    shards = [Shard(str(tmp_path), tuple(map(str, paths)), count=200)]
     images = read_shard(shards[0])
     assert next(images).data == b"0000.jpg"
     for path in paths[100:]:  # far behind what is read ahead
@@ -153,7 +153,7 @@ def test_a_column_of_bytes(tmp_path: Path) -> None:
     images = read_all(path)
     assert [image.path for image in images] == [f"{path}#{row}" for row in range(5)]
     assert contents(images) == [b"0", b"1", b"2", b"3", b"4"]
-    later = Shard("parquet", str(path), (str(path),), (1, 2), "image", 3)
+    later = Shard(str(path), (str(path),), (1, 2), "image", 3)
     assert list(read_shard(later)) == images[2:]
 
 
