@@ -23,12 +23,7 @@ from endcap.environment.checking import (
     find_numpy_limit,
 )
 from endcap.environment.packing import PackOptions, build_archive
-from endcap.environment.placing import (
-    ARCHIVE_ENDINGS,
-    check_archive_name,
-    check_model,
-    place,
-)
+from endcap.environment.placing import check_archive_name, check_model, place
 from endcap.errors import InvalidArgumentError
 
 PACK_EXAMPLES = """
@@ -131,16 +126,16 @@ def pack(
     With --into the archive is written to the models' folders, and to --output only where given.
     """
     models = into or []
+    name = _archive_name(output)
     for model in models:
         check_model(model)
-        check_archive_name(_archive_name(output))
+        check_archive_name(name)
     target = output or (None if models else Path(_ARCHIVE))
     if output is None and target is not None and os.path.lexists(target):
         raise InvalidArgumentError(
             f"{target} exists already; name the archive by --output, which replaces a file"
         )
     limit = find_numpy_limit(options.python, real=real, tritonserver=tritonserver)
-    name = _archive_name(output)
     with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as scratch:
         archive = Path(scratch, name)
         checked = _build(options, archive, target, limit)
@@ -153,7 +148,7 @@ def pack(
 
 def _archive_name(output: Path | None) -> str:
     name = _ARCHIVE if output is None else output.name
-    if not name.endswith(ARCHIVE_ENDINGS):
+    if not name.endswith((".tar.gz", ".tgz")):
         raise InvalidArgumentError(
             f"--output is {output}; name it .tar.gz, the only archive that Triton unpacks"
         )

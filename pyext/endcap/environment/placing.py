@@ -13,7 +13,6 @@ from endcap.triton.model_config import CONFIG_NAME, read_config, set_parameter, 
 from endcap.triton.model_folder import read_model_folder
 from endcap.triton.parameters import EXECUTION_ENVIRONMENT, MODEL_DIRECTORY
 
-ARCHIVE_ENDINGS = (".tar.gz", ".tgz")  # the only archives that Triton unpacks
 _NAME = re.compile(r"[A-Za-z0-9._+-]+")  # characters that a config.pbtxt takes without escapes
 
 
@@ -34,11 +33,11 @@ def check_model(model: Path) -> None:
 
 
 def check_archive_name(name: str) -> None:
-    """Raise InvalidArgumentError unless it names an archive without escapes in config.pbtxt."""
-    if not _NAME.fullmatch(name) or not name.endswith(ARCHIVE_ENDINGS):
+    """Raise InvalidArgumentError unless config.pbtxt takes the name without escapes."""
+    if not _NAME.fullmatch(name):
         raise InvalidArgumentError(
             f"the archive's name is '{name}', and a model's {EXECUTION_ENVIRONMENT} takes letters, "
-            "digits and ._+- alone, and .tar.gz at the end; give another one by --output"
+            "digits and ._+- alone; give another one by --output"
         )
 
 
@@ -57,19 +56,17 @@ def place(
 
     Args:
         archive: The packed environment.
-        model: The model's folder.
-        name: The copy's name in that folder.
+        model: The model's folder, see `check_model`.
+        name: The copy's name in that folder, see `check_archive_name`.
         python: The environment's Python, such as "3.11".
         real: The release's own stub, as for `endcap.environment.stub.install`.
         tritonserver: The server, likewise.
 
     Raises:
-        InvalidArgumentError: The model or the name is invalid, or a file cannot be written.
+        InvalidArgumentError: config.pbtxt cannot be changed, or a file cannot be written.
         StubError: This Python has no stub.
         OSError: A file cannot be read or written.
     """
-    check_model(model)
-    check_archive_name(name)
     config = model / CONFIG_NAME
     text = read_config(config)
     changed = set_parameter(text, EXECUTION_ENVIRONMENT, f"{MODEL_DIRECTORY}/{name}")

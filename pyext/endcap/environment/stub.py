@@ -20,8 +20,6 @@ STUB_NAME = "triton_python_backend_stub"
 REAL_STUB_NAME = f"{STUB_NAME}.real"
 SETTINGS_NAME = "endcap-stub.json"
 _MARK = b"ENDCAP_STUB_REFUSAL"  # in the text of the front, and of no other stub
-_MAX_FRONT_BYTES = 64 << 20
-_MAX_STUB_BYTES = 256 << 20
 _BACKEND_LIBRARY = "libtriton_python.so"
 
 
@@ -41,8 +39,7 @@ def find_front() -> Path:
 
 def is_front(program: Path) -> bool:
     """Return whether a stub in a model's folder is this package's front, of any version."""
-    is_small = program.is_file() and program.stat().st_size <= _MAX_FRONT_BYTES
-    return is_small and _MARK in program.read_bytes()
+    return program.is_file() and _MARK in program.read_bytes()
 
 
 def describe(file: Path) -> StubDescription:
@@ -51,7 +48,7 @@ def describe(file: Path) -> StubDescription:
     Raises:
         StubError: The file is not a stub.
     """
-    content = file.read_bytes() if 0 < file.stat().st_size <= _MAX_STUB_BYTES else b""
+    content = file.read_bytes()
     # Tools that bundle libraries put a hash into the name: libpython3-419a3a08.13.so.1.0.
     library = re.search(rb"\0libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]?\.so[.0-9]*\0", content)
     if not content.startswith(b"\x7fELF") or library is None:
