@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from endcap._pip_commands import install_command
+from endcap._pip_commands import import_extra
 from endcap.client import DetectionClient
 from endcap.client.results import Task
 from endcap.errors import EndcapError
@@ -190,13 +190,8 @@ def run(
         PageError: The model is a classifier, the port cannot be used, or Starlette or uvicorn is
             not installed.
     """
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise PageError(
-            f"the page needs Starlette and uvicorn ({error}); run `{install_command('web')}`"
-        ) from error
+    for module in ("starlette", "uvicorn"):
+        import_extra(module, "web", "the page", PageError)
     with DetectionClient(server_url, model=model, concurrency=_CONCURRENCY) as client:
         if client.task is not Task.detection:
             raise PageError(
