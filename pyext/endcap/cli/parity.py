@@ -15,8 +15,9 @@ from endcap.errors import InvalidArgumentError
 from endcap.evaluation.parity.comparison import compare_tensors, make_preprocessor
 from endcap.evaluation.parity.pipelines import NAMED_PIPELINES, load_pipeline
 from endcap.evaluation.parity.report import as_text
-from endcap.evaluation.parity.served import read_served
 from endcap.preprocess import presets
+from endcap.triton.ensemble import find_network, read_ensemble
+from endcap.triton.model_folder import read_repository
 
 EXAMPLES = """
 **Examples**
@@ -32,6 +33,7 @@ could be compared.
 """
 
 _DIFFERENT = 1
+_USUAL_ENSEMBLE = "detect"
 _DEFAULT_LIMIT = 64
 _in_endcap = panel("Endcap's side")
 _in_training = panel("Training")
@@ -100,7 +102,8 @@ def parity(
             "--repository has the parameters; leave --preset and --set out, or give them without it"
         )
     else:
-        parameters, network = read_served(repository, model)
+        served = find_network(read_ensemble(repository, model or _find_ensemble(repository)))
+        parameters, network = served.preprocess, served.find_file()
     paths = expand_images(images, recursive=recursive)[:limit]
     size = make_preprocessor(parameters).parameters["size"].split(",")
     report = compare_tensors(
@@ -116,3 +119,14 @@ def parity(
         PlainConsole(highlight=False).print(as_text(report))
     if not report.ok:
         raise typer.Exit(_DIFFERENT)
+
+
+def _find_ensemble(repository: Path) -> str:
+    """Return the usual ensemble of a repository, or else its only one."""
+    if (repository / _USUAL_ENSEMBLE).is_dir() or not repository.is_dir():
+        return _USUAL_ENSEMBLE
+    ensembles = sorted(model.path.name for model in read_repository(repository) if model.steps)
+    if len(ensembles) != 1:
+        has = f"the ensembles {', '.join(ensembles)}" if ensembles else "no ensemble"
+        raise InvalidArgumentError(f"{repository} has {has}; name one with --model")
+    return ensembles[0]

@@ -1,1 +1,1 @@
-"""Operators' tools: doctor, load test, live table of a server, web page."""
+"""Operators' tools: load test and web page."""
