@@ -105,7 +105,7 @@ class Results:
         pa, parquet = import_package("pyarrow"), import_package("pyarrow.parquet")
         content = pa.BufferOutputStream()
         parquet.write_table(table.replace_schema_metadata({_MODEL: self._model}), content)
-        path = self.storage.child(f"part-{time.time_ns():020}.parquet")
+        path = posixpath.join(self.storage.path, f"part-{time.time_ns():020}.parquet")
         self.storage.write(path, content.getvalue())
 
     def read(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:

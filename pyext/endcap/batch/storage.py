@@ -63,10 +63,6 @@ class Storage:
         """Return the location of a path of this file system, without options."""
         return path if self.is_local else f"{self.scheme}://{path}"
 
-    def child(self, name: str) -> str:
-        """Return a path below the location's."""
-        return f"{self.path.rstrip('/')}/{name}"
-
     def is_folder(self, path: str) -> bool:
         """Return whether a path is a folder.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
+import tempfile
+from pathlib import Path
 
 from endcap.doctor.finding import Problem, Severity, Skipped
 from endcap.doctor.subject import Subject
@@ -12,6 +14,7 @@ from endcap.server import python_stub
 from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation
 from endcap.server.models import why_no_python
+from endcap.server.plan import server_environment
 
 
 def check_stub(subject: Subject) -> str:
@@ -44,7 +47,8 @@ def check_libpython(subject: Subject) -> str:
     if not python_stub.has_stub(server.stubs_dir):
         raise Skipped("there is no stub")
     try:
-        with subject.environment(server) as environment:
+        with tempfile.TemporaryDirectory(prefix="endcap-doctor-") as scratch:
+            environment = server_environment(server, Path(scratch), subject.packages)
             python_stub.check_stub_runs(python_stub.find_stub(server.stubs_dir), environment)
     except ServerError as error:
         raise Problem("the stub does not start", str(error), _severity(subject)) from error

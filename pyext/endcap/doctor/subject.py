@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from endcap.errors import EndcapError, ServerError
 from endcap.server.backends import needs_stub
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.models import why_no_python
-from endcap.server.plan import server_environment
 from endcap.server.private_server import packages_folder
 from endcap.server.process import SHARED_MEMORY
 from endcap.triton.model_folder import ModelFolder, read_repository
@@ -86,13 +83,3 @@ class Subject:
         """
         is_private = self.installation is not None and self.installation.is_private
         return packages_folder() if is_private and packages_folder().exists() else None
-
-    @contextmanager
-    def environment(self, server: ServerInstallation) -> Iterator[dict[str, str]]:
-        """Yield the environment of the server's process.
-
-        Raises:
-            ServerError: The environment cannot be made.
-        """
-        with tempfile.TemporaryDirectory(prefix="endcap-doctor-") as scratch:
-            yield server_environment(server, Path(scratch), self.packages)

@@ -41,7 +41,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def upload(folder: Path, options: str) -> None:
     storage = Storage(f"s3://data/photos{options}")
     for path in sorted(folder.iterdir()):
-        storage.write(storage.child(path.name), path.read_bytes())
+        storage.write(f"{storage.path}/{path.name}", path.read_bytes())
 
 
 def test_images_of_a_bucket(tmp_path: Path, s3: str) -> None:
