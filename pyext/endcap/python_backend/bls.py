@@ -59,10 +59,6 @@ def call_model(call: ModelCall) -> dict[str, Tensor]:
     Raises:
         ModelCallError: the model failed, is not ready, or is not there.
     """
-    return _read(call, _request(call).exec())
-
-
-def _request(call: ModelCall) -> Any:
     import triton_python_backend_utils as pb_utils
 
     more: dict[str, Any] = {}
@@ -71,7 +67,7 @@ def _request(call: ModelCall) -> Any:
         more["trace"] = call.origin.trace()
     if call.on_cpu:
         more["preferred_memory"] = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
-    return pb_utils.InferenceRequest(
+    request = pb_utils.InferenceRequest(
         model_name=call.model,
         inputs=[
             pb_utils.Tensor(name, values) if isinstance(values, np.ndarray) else values
@@ -80,12 +76,8 @@ def _request(call: ModelCall) -> Any:
         requested_output_names=list(call.outputs),
         **more,
     )
-
-
-def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:
+    response = request.exec()
     if response.has_error():
-        import triton_python_backend_utils as pb_utils
-
         error = response.error()
         text, code = error.message(), error.code()
         # The called model's own code is in its text where the server has replaced it by INTERNAL.

@@ -52,15 +52,11 @@ class HeadJob:
         return int(self.head[0].shape[0])
 
     @property
-    def wants_rle(self) -> bool:
-        """Whether the RLE of masks is wanted."""
-        return "detection_rle" in self.wanted
-
-    @property
     def part(self) -> _core.HeadPart:
         """The job as the core takes it."""
         geometry = self.geometry if self.geometry.shape[0] > 0 else None
-        return self.head, geometry, self.status, [*self.out.values()], self.wants_rle
+        wants_rle = "detection_rle" in self.wanted
+        return self.head, geometry, self.status, [*self.out.values()], wants_rle
 
 
 def _check_rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Tensor:
@@ -112,7 +108,9 @@ class PostprocessStage(CoreStage):
     def run(self, jobs: Sequence[HeadJob]) -> None:
         """Process the heads of all requests."""
         for job in jobs:
-            self._give_memory(job)
+            for name, dtype, shape in self._specs:
+                is_needed = name in job.wanted or (name == "class_ids" and _wants_labels(job))
+                job.out[name] = self._rows(dtype, (job.count, *shape)) if is_needed else None
         stream = 0 if self._target is None else self._target.stream
         results = self._core.run([job.part for job in jobs], stream)
         for job, (items, rle) in zip(jobs, results, strict=True):
@@ -131,14 +129,9 @@ class PostprocessStage(CoreStage):
             ids = ids if isinstance(ids, np.ndarray) else ids.to_numpy()
             results["class_labels"] = self._settings.labels.look_up_names(ids)
             results["class_paths"] = self._settings.labels.look_up_paths(ids)
-        if job.wants_rle:
+        if "detection_rle" in job.wanted:
             results["detection_rle"] = pad_rle(job.rle, self._max_detections)
         return {name: self._to_output(rows) for name, rows in results.items() if name in job.wanted}
-
-    def _give_memory(self, job: HeadJob) -> None:
-        for name, dtype, shape in self._specs:
-            is_needed = name in job.wanted or (name == "class_ids" and _wants_labels(job))
-            job.out[name] = self._rows(dtype, (job.count, *shape)) if is_needed else None
 
 
 def _wants_labels(job: HeadJob) -> bool:

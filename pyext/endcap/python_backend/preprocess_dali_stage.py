@@ -17,12 +17,6 @@ from endcap.python_backend.preprocess_stage import PreprocessJob, PreprocessStag
 from endcap.triton.stage_settings import StageSettings, dali_arguments
 
 _SMALL = ("geometry", "status")  # which are read and completed on the host
-# Nothing runs ahead: what is fed is what the next run works on.
-_ONE_AT_A_TIME: dict[str, Any] = {
-    "prefetch_queue_depth": 1,
-    "exec_async": False,
-    "exec_pipelined": False,
-}
 
 
 class PreprocessDaliStage(PreprocessStage):
@@ -56,7 +50,7 @@ class PreprocessDaliStage(PreprocessStage):
         encoded = [np.frombuffer(file, np.uint8) for file in files]
         outputs = self._pipeline.run(encoded=encoded)
         results: dict[str, Any] = {}
-        for (name, _, _), output in zip(self._specs, outputs, strict=True):
+        for (name, dtype, shape), output in zip(self._specs, outputs, strict=True):
             if name in _SMALL:
                 on_host = output if self._target is None else output.as_cpu()
                 results[name] = np.array(on_host.as_tensor())
@@ -65,7 +59,6 @@ class PreprocessDaliStage(PreprocessStage):
                 results[name] = np.asarray(output.as_tensor())
             else:
                 # DALI's memory cannot always be shared with the server's process; ours can.
-                _, dtype, shape = self._specs[0]
                 results[name] = images = self._rows(dtype, (len(files), *shape))
                 output.as_tensor().copy_to_external(ctypes.c_void_p(images.pointer))
         return results
@@ -97,7 +90,10 @@ def _build(settings: StageSettings, target: Target | None) -> Any:
         batch_size=max(1, settings.max_batch_size),
         num_threads=settings.threads or len(os.sched_getaffinity(0)),
         device_id=None if target is None else target.device_id,
-        **_ONE_AT_A_TIME,
+        # Nothing runs ahead: what is fed is what the next run works on.
+        prefetch_queue_depth=1,
+        exec_async=False,
+        exec_pipelined=False,
         **arguments,
     )
     pipeline.build()

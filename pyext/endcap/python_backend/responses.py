@@ -27,20 +27,15 @@ def respond_with_error(request: Any, error: BaseException, *, log: ModelLog) -> 
     of the called model for a ModelCallError. A RequestCancelledError has its own response.
     """
     if isinstance(error, RequestCancelledError):
-        return respond_to_cancelled(request, log=log)
+        log.write_cancellation(request)
+        gone = pb_utils.TritonError(CANCELLED_TEXT, pb_utils.TritonError.CANCELLED)
+        return pb_utils.InferenceResponse([], gone)
     text = describe(error)
     log.write_failure(request, text)
     if isinstance(error, ModelCallError):
         return pb_utils.InferenceResponse([], pb_utils.TritonError(text, error.code))
     code = getattr(pb_utils.TritonError, code_name(error))
     return pb_utils.InferenceResponse([], pb_utils.TritonError(text, code))
-
-
-def respond_to_cancelled(request: Any, *, log: ModelLog) -> Any:
-    """Return the response for a client that has gone, and write it into the log."""
-    log.write_cancellation(request)
-    error = pb_utils.TritonError(CANCELLED_TEXT, pb_utils.TritonError.CANCELLED)
-    return pb_utils.InferenceResponse([], error)
 
 
 def respond_to_each(
@@ -66,10 +61,9 @@ def respond_to_each(
     responses: list[Any] = [None] * len(requests)
     jobs: dict[int, Job] = {}
     for index, request in enumerate(requests):
-        if request.is_cancelled():
-            responses[index] = respond_to_cancelled(request, log=log)
-            continue
         try:
+            if request.is_cancelled():
+                raise RequestCancelledError
             jobs[index] = prepare(request)
         except Exception as error:
             responses[index] = respond_with_error(request, error, log=log)
