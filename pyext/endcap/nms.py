@@ -53,15 +53,13 @@ def nms(
         CudaError: the device cannot be used, or a CUDA call failed.
         OutOfMemoryError: the host's, or the device's.
     """
-    threshold = min(_require_threshold(iou_threshold), 1.0)
-    arguments = (boxes, scores, None, 4, device, stream)
-    return _run(_core.nms, _core.nms_cuda, *arguments, threshold)
+    return batched_nms(boxes, scores, None, iou_threshold, device=device, stream=stream)
 
 
 def batched_nms(
     boxes: Array,
     scores: Array,
-    class_ids: Array,
+    class_ids: Array | None,
     iou_threshold: float,
     *,
     device: str | None = None,
@@ -73,7 +71,7 @@ def batched_nms(
         boxes: as for nms.
         scores: as for nms.
         class_ids: [N] numbers, mostly integers; boxes with equal ones are of one class. On a GPU
-            int32 is read in place; others go by the host.
+            int32 is read in place; others go by the host. None: all boxes are of one class.
         iou_threshold: as for nms.
         device: as for nms.
         stream: as for nms.
@@ -156,11 +154,18 @@ def _run(
     """Suppress boxes of 4 or 5 columns on the given device, or where the boxes lie."""
     device_id = find_device(boxes) if device is None else cuda_device(device)
     target = choose_target(device_id, stream)
+    boxes, scores, class_ids = map(_detach, (boxes, scores, class_ids))
     if target is None:
-        return on_host(*_host_boxes(boxes, scores, class_ids, columns), *options)
-    taken = _cuda_boxes(boxes, scores, class_ids, columns, target)
+        boxes, scores = to_array(boxes, np.float32, "boxes"), _to_scores(scores)
+        count = _count(boxes.shape, scores.shape, columns)
+        ids = np.empty(0, np.int32) if class_ids is None else _to_class_ids(class_ids, count)
+        return on_host(boxes, scores, ids, *options)
+    _core.require_cuda(target.device_id)
+    boxes, scores = _to_floats(boxes, target, "boxes"), _to_floats(scores, target, "scores")
+    count = _count(tuple(boxes.shape), tuple(scores.shape), columns)
+    classes = None if class_ids is None else _to_cuda_classes(class_ids, count, target)
     work = (target.device_id, target.stream, target.stream_owner)
-    return CudaArray(on_gpu(*taken, *options, *work))
+    return CudaArray(on_gpu(boxes, scores, classes, *options, *work))
 
 
 def rotated_iou(
@@ -227,33 +232,6 @@ def _require_threshold(iou_threshold: object) -> float:
     return float(number)
 
 
-def _host_boxes(
-    boxes: Array, scores: Array, class_ids: Array | None, columns: int
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    """Return one image's boxes, scores and class ids checked; no class ids are one class.
-
-    `columns` is how many numbers a box has.
-    """
-    box_array = to_array(_detach(boxes), np.float32, "boxes")
-    score_array = _to_scores(scores)
-    count = _count(box_array.shape, score_array.shape, columns)
-    if class_ids is None:
-        return box_array, score_array, np.empty(0, np.int32)
-    return box_array, score_array, _to_class_ids(class_ids, count)
-
-
-def _cuda_boxes(
-    boxes: Array, scores: Array, class_ids: Array | None, columns: int, target: Target
-) -> tuple[_core.CudaTensor, _core.CudaTensor, _core.CudaTensor | None]:
-    """Return the same in a GPU's memory; what is in host memory is copied there."""
-    _core.require_cuda(target.device_id)
-    box_tensor = _to_floats(boxes, target, "boxes")
-    score_tensor = _to_floats(scores, target, "scores")
-    count = _count(tuple(box_tensor.shape), tuple(score_tensor.shape), columns)
-    classes = None if class_ids is None else _to_cuda_classes(class_ids, count, target)
-    return box_tensor, score_tensor, classes
-
-
 def _count(boxes: tuple[int, ...], scores: tuple[int, ...], columns: int) -> int:
     count = scores[0] if len(scores) == 1 else -1
     # An empty list becomes an array of shape [0].
@@ -272,7 +250,6 @@ def _detach(values: Array) -> Array:
 
 def _to_scores(scores: Array) -> npt.NDArray[np.float32]:
     """Return float32 in the order of the scores: scores that float32 would merge become ranks."""
-    scores = _detach(scores)
     with np.errstate(over="ignore"):
         rounded: npt.NDArray[np.float32] = to_array(scores, np.float32, "scores")
     given = np.asarray(scores)
@@ -290,7 +267,6 @@ def _to_class_ids(class_ids: Array, count: int) -> npt.NDArray[np.int32]:
     Raises:
         InvalidArgumentError: another shape, no numbers, or NaN.
     """
-    class_ids = _detach(class_ids)
     require_host(class_ids, "class_ids")
     array = np.asarray(class_ids)
     if array.shape != (count,):
@@ -310,7 +286,6 @@ def _to_class_ids(class_ids: Array, count: int) -> npt.NDArray[np.int32]:
 
 
 def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
-    values = _detach(values)
     if find_device(values) is not None:
         tensor = target.borrow(values, name)
         if tensor.type_string == "<f4" and tensor.contiguous:
@@ -321,7 +296,6 @@ def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
 
 
 def _to_cuda_classes(class_ids: Array, count: int, target: Target) -> _core.CudaTensor:
-    class_ids = _detach(class_ids)
     if find_device(class_ids) is not None:
         tensor = target.borrow(class_ids, "class_ids")
         if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
