@@ -80,8 +80,9 @@ def _annotate(detection: Detection, image: int, number: int, size: Size) -> dict
         size: The image's.
     """
     x1, y1, x2, y2 = detection.box
-    xs, ys = zip(*detection.corners(), strict=True)
-    return {
+    corners = detection.corners()
+    xs, ys = zip(*corners, strict=True)
+    row: dict[str, Any] = {
         "id": number,
         "image_id": image,
         "category_id": detection.class_id + _FIRST_ID,
@@ -89,17 +90,12 @@ def _annotate(detection: Detection, image: int, number: int, size: Size) -> dict
         "area": (x2 - x1) * (y2 - y1),
         "iscrowd": 0,
         "score": detection.score,
-        **_read_extras(detection, size),
     }
-
-
-def _read_extras(detection: Detection, size: Size) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
     if detection.mask is not None and mask_fits(detection.mask, size):
-        extras["segmentation"] = detection.mask
+        row["segmentation"] = detection.mask
     elif detection.angle is not None:
-        extras["segmentation"] = [[side for corner in detection.corners() for side in corner]]
+        row["segmentation"] = [[side for corner in corners for side in corner]]
     if detection.keypoints is not None:
-        extras["keypoints"] = [value for point in detection.keypoints for value in point]
-        extras["num_keypoints"] = len(detection.keypoints)
-    return extras
+        row["keypoints"] = [value for point in detection.keypoints for value in point]
+        row["num_keypoints"] = len(detection.keypoints)
+    return row

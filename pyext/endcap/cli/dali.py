@@ -25,14 +25,10 @@ BUILD_EXAMPLES = """
 
 app = typer.Typer(
     name="dali",
+    help="Endcap's stages as operators of NVIDIA DALI: `fn.endcap.preprocess` and others.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-
-
-@app.callback()
-def dali() -> None:
-    """Endcap's stages as operators of NVIDIA DALI: `fn.endcap.preprocess` and others."""
 
 
 @app.command("build", epilog=BUILD_EXAMPLES)

@@ -68,14 +68,12 @@ def doctor(
         tritonserver=tritonserver,
     )
     findings = run_checks(subject, on_broken=traceback.print_exc if verbose else lambda: None)
-    made = _print_json(findings) if json_output else _print_report(findings, verbose)
+    if json_output:
+        made = list(findings)
+        print(json.dumps([finding.to_json() for finding in made], indent=2))
+    else:
+        made = _print_report(findings, verbose)
     raise typer.Exit(_EXIT_CODES[max(finding.severity for finding in made)])
-
-
-def _print_json(findings: Iterable[Finding]) -> list[Finding]:
-    made = list(findings)
-    print(json.dumps([finding.to_json() for finding in made], indent=2))
-    return made
 
 
 def _print_report(findings: Iterable[Finding], verbose: bool) -> list[Finding]:

@@ -125,7 +125,11 @@ def infer(
     with contextlib.ExitStack() as until_reported:  # closing the client does not delay the report
         videos = find_videos(images, recursive=recursive)
         options.check(server.batch, videos[0].name if videos else None)
-        arguments = _client_arguments(server, options)
+        arguments = server.client_arguments(
+            model=options.model or _CLIENT.model,
+            concurrency=options.concurrency,
+            labels=read_labels(options.labels) if options.labels else None,
+        )
 
         def connect() -> DetectionClient:
             is_strict = options.model is not None or options.compare is not None
@@ -164,14 +168,6 @@ def infer(
         _end(results, len(paths), pictures, comparisons)
 
 
-def _client_arguments(server: ServerOptions, options: InferOptions) -> ClientArguments:
-    return server.client_arguments(
-        model=options.model or _CLIENT.model,
-        concurrency=options.concurrency,
-        labels=read_labels(options.labels) if options.labels else None,
-    )
-
-
 def _with_model_of_server(arguments: ClientArguments) -> ClientArguments:
     """Return the arguments with the server's only model where it has none of the default name."""
     model = find_model(arguments.address, arguments.connection, arguments.model)
@@ -196,15 +192,12 @@ def _check_task(
             f"model '{client.model}' gives the class of each pixel, which cannot be {what}; give "
             "--json, or leave out --track, --csv and --coco"
         )
-    if client.task is Task.tensors and format in (Format.csv, Format.coco):
+    drawn = options.draw or options.track
+    if client.task is Task.tensors and (drawn or format in (Format.csv, Format.coco)):
+        what = "drawn or tracked" if drawn else f"a report as {format.value}"
         raise InvalidArgumentError(
-            f"model '{client.model}' returns tensors, of which types and shapes are reported; give "
-            f"--json, or leave out --{format.value}"
-        )
-    if client.task is Task.tensors and (options.draw or options.track):
-        raise InvalidArgumentError(
-            f"model '{client.model}' returns tensors, which cannot be drawn or tracked; leave out "
-            "--draw and --track"
+            f"model '{client.model}' returns tensors, which cannot be {what}: their types and "
+            "shapes are reported; leave out --draw, --track, --csv and --coco"
         )
     if reference is not None:
         check_task(reference, client.task)

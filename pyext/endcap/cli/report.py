@@ -135,7 +135,7 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
             heading.append(f"  {result.latency_ms:.1f} ms", style="not bold")
         lines.append(heading)
         if not result.ok:
-            lines.append(_failure_line(f"{result.status}: {result.error}"))
+            lines.append(_indent(Text(printable(f"{result.status}: {result.error}"), "red")))
         elif result.tensors:
             lines += (_indent(Text(printable(each))) for each in result.tensor_texts())
         elif result.segmentation is not None:
@@ -190,11 +190,6 @@ def describe_failures(results: Sequence[ImageResult]) -> str:
 def image_heading(image: str) -> Text:
     """Return the line above the results of an image."""
     return Text(printable(image), style="bold", overflow="fold")
-
-
-def _failure_line(message: str) -> Padding:
-    """Return the line with the error of an image."""
-    return _indent(Text(printable(message), "red"))
 
 
 def _row(prediction: Detection | ClassScore, width: int) -> str:
