@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -92,8 +92,7 @@ def build(
     built = build_from(find_sources(), force=force, progress=progress)
     if output is None:
         return built
-    copied = copy_with_neighbours(built.path, Path(output))
-    return BuiltLibrary(path=copied, seconds=built.seconds, cached=built.cached)
+    return replace(built, path=copy_with_neighbours(built.path, Path(output)))
 
 
 def build_from(
@@ -110,7 +109,10 @@ def build_from(
     if not force and built_for.fits(library, goal):
         return BuiltLibrary(path=library, seconds=0.0, cached=True)
     command = find_compiler()
-    includes = [f"-I{find_include_folder()}", *_include(dali.include_folder, *find_cuda_headers())]
+    includes = [f"-I{find_include_folder()}"]
+    for folder in (dali.include_folder, *find_cuda_headers()):
+        if folder != Path("/usr/include"):  # which is searched anyway
+            includes += ["-isystem", str(folder)]  # without warnings, which are not about ours
     try:
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -135,15 +137,6 @@ def build_from(
         _compile(words, scratch, kept_log=library.parent / _LOG_NAME)
         _replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
-
-
-def _include(*folders: Path) -> list[str]:
-    """Return options for include folders of others, whose warnings are not ours.
-
-    The system's own folder is searched anyway.
-    """
-    found = [str(folder) for folder in folders if folder != Path("/usr/include")]
-    return [word for folder in found for word in ("-isystem", folder)]
 
 
 def _link(dali: DaliInstallation) -> list[str]:

@@ -46,9 +46,15 @@ def find_dali() -> DaliInstallation:
         DaliError: There is none, where it cannot be imported, and where it is too old.
     """
     dali = _import("nvidia.dali")
+    from packaging.version import Version  # the command line starts without it, and says so
+
     try:
         version = str(dali.__version__)
-        _check_release(version)
+        if Version(version) < Version(MIN_RELEASE):
+            raise DaliError(
+                f"DALI {version} is older than {MIN_RELEASE}, which the operators need; update it "
+                f"with `{install_command('dali', '--upgrade')}`"
+            )
         backend, sysconfig = _import("nvidia.dali.backend"), _import("nvidia.dali.sysconfig")
         return DaliInstallation(
             version=version,
@@ -59,17 +65,6 @@ def find_dali() -> DaliInstallation:
         )
     except AttributeError as error:  # what a removal or an update has left half
         raise _broken(error) from error
-
-
-def _check_release(version: str) -> None:
-    """Raise DaliError for a release that is older than MIN_RELEASE."""
-    from packaging.version import Version  # the command line starts without it, and says so
-
-    if Version(version) < Version(MIN_RELEASE):
-        raise DaliError(
-            f"DALI {version} is older than {MIN_RELEASE}, which the operators need; update it with "
-            f"`{install_command('dali', '--upgrade')}`"
-        )
 
 
 def _import(name: str) -> ModuleType:

@@ -75,16 +75,12 @@ def onnxruntime_options(
     There is none where no model needs it, ENDCAP_ONNXRUNTIME is set, or no library is found: the
     backend then says what to do about it, if its models name none either.
     """
-    if os.environ.get(ONNXRUNTIME_VARIABLE) or not any(
-        model.backend == ONNX_BACKEND for model in models
-    ):
+    is_needed = any(model.backend == ONNX_BACKEND for model in models)
+    if os.environ.get(ONNXRUNTIME_VARIABLE) or not is_needed:
         return []
     library = find_onnxruntime(installation)
-    return (
-        []
-        if library is None
-        else [f"--backend-config={ONNX_BACKEND},onnxruntime_library={library}"]
-    )
+    option = f"--backend-config={ONNX_BACKEND},onnxruntime_library={library}"
+    return [] if library is None else [option]
 
 
 def find_onnxruntime(installation: ServerInstallation) -> Path | None:
