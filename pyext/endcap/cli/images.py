@@ -18,7 +18,7 @@ VIDEO_SUFFIXES = (
     ".avi", ".flv", ".h264", ".h265", ".m4v", ".mjpeg", ".mjpg", ".mkv", ".mov", ".mp4", ".mpeg",
     ".mpg", ".ogv", ".ts", ".webm", ".wmv", ".y4m",
 )  # fmt: skip
-_CAMERA = re.compile(r"/dev/video(\d+)")
+_CAMERA = re.compile(r"/dev/video\d+")
 _MAX_NAMES_SHOWN = 5
 _FRAMES_ADVICE = (
     "a video is read by `endcap infer` alone: take frames out of it first, for example with "
@@ -55,14 +55,12 @@ class VideoInput:
     """
 
     name: str
-    source: str | int
+    source: str
     file: Path | None = None
 
     @property
     def stem(self) -> str:
         """A name for files that are made of it."""
-        if isinstance(self.source, int):
-            return f"video{self.source}"
         return (self.file or Path(urllib.parse.urlsplit(self.source).path)).stem or "video"
 
 
@@ -98,8 +96,8 @@ def _find_videos(argument: str, recursive: bool) -> list[VideoInput]:
 
         is_image = urllib.parse.urlsplit(argument).path.lower().endswith(IMAGE_SUFFIXES)
         return [] if is_image else [VideoInput(hide_password(argument), argument)]
-    if (camera := _CAMERA.fullmatch(argument)) is not None and Path(argument).exists():
-        return [VideoInput(argument, int(camera[1]))]
+    if _CAMERA.fullmatch(argument) and Path(argument).exists():
+        return [VideoInput(argument, argument)]
     files = _find_files(argument, recursive)
     if any(_is_image(path) for path in files):
         return []

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from endcap.errors import InvalidArgumentError, VideoError
 from endcap.parameters import preprocess_defaults
@@ -19,7 +19,6 @@ from endcap.video.source import Input, VideoSource, find_source, import_av
 
 OnFull: TypeAlias = Literal["wait", "drop_oldest"]
 
-_POLICIES = ("wait", "drop_oldest")
 # Reads in a row that may fail before a file counts as ended: FFmpeg skips over some damage.
 _MAX_BAD_READS = 64
 _CLOSE_MARGIN_S = 5.0
@@ -122,7 +121,7 @@ class VideoReader:
             if value < least:
                 raise InvalidArgumentError(f"{name} is {value}: give a number from {least} on")
         found = find_source(source)
-        if reconnect and not found.can_reconnect:
+        if reconnect and found.is_live is False:
             raise InvalidArgumentError(
                 "reconnect is for addresses and cameras: a file is read once, leave it out"
             )
@@ -209,8 +208,9 @@ def _check(rate: float | None, every: int, on_full: str | None, *seconds: float)
         raise InvalidArgumentError(f"rate is {rate}: give frames a second, above 0")
     if rate is not None and every != 1:
         raise InvalidArgumentError(f"rate is {rate} and every is {every}: give one of them")
-    if on_full not in (None, *_POLICIES):
-        raise InvalidArgumentError(f"on_full is {on_full!r}: give one of {', '.join(_POLICIES)}")
+    policies = get_args(OnFull)
+    if on_full not in (None, *policies):
+        raise InvalidArgumentError(f"on_full is {on_full!r}: give one of {', '.join(policies)}")
     for name, each in zip(("timeout_s", "reconnect_interval_s"), seconds, strict=True):
         if not 0 < each < math.inf:
             raise InvalidArgumentError(f"{name} is {each}: give seconds above 0")

@@ -57,8 +57,8 @@ class Source:
         format: FFmpeg's name of it, where only one is possible.
         protocols: That FFmpeg may use, with commas between.
         formats: That FFmpeg may read, in the same way.
-        is_live: Whether it goes on without an end; None: as what was opened turns out.
-        can_reconnect: Whether it is an address or a camera.
+        is_live: Whether it goes on without an end; None of an address: as what was opened turns
+            out.
         options: FFmpeg's, before the caller's.
     """
 
@@ -68,7 +68,6 @@ class Source:
     protocols: str
     formats: str
     is_live: bool | None
-    can_reconnect: bool
     options: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -101,11 +100,11 @@ def find_source(source: VideoSource) -> Source:
 def _camera(device: str) -> Source:
     if not Path(device).exists():
         raise FileNotFoundError(2, "No such camera", device)
-    return Source(device, device, _CAMERA_FORMAT, "file", _CAMERA_FORMAT, True, True)
+    return Source(device, device, _CAMERA_FORMAT, "file", _CAMERA_FORMAT, True)
 
 
 def _in_memory(name: str, target: IO[bytes]) -> Source:
-    return Source(name, target, None, "none", _CONTAINERS, False, False)
+    return Source(name, target, None, "none", _CONTAINERS, False)
 
 
 def _file(path: Path) -> Source:
@@ -116,7 +115,7 @@ def _file(path: Path) -> Source:
     if not path.is_file():
         raise InvalidArgumentError(f"{path} is not a file: give the path of a video")
     # With the protocol in front no part of a name means anything to FFmpeg.
-    return Source(str(path), f"file:{path.absolute()}", None, "file", _CONTAINERS, False, False)
+    return Source(str(path), f"file:{path.absolute()}", None, "file", _CONTAINERS, False)
 
 
 def _address(url: str, scheme: str) -> Source:
@@ -129,8 +128,8 @@ def _address(url: str, scheme: str) -> Source:
         )
     if scheme.startswith("rtsp"):
         options = {"rtsp_transport": "tcp"}
-        return Source(name, url, "rtsp", protocols, f"rtsp,{_CONTAINERS}", True, True, options)
-    return Source(name, url, None, protocols, f"{_STREAMS},{_CONTAINERS}", None, True)
+        return Source(name, url, "rtsp", protocols, f"rtsp,{_CONTAINERS}", True, options)
+    return Source(name, url, None, protocols, f"{_STREAMS},{_CONTAINERS}", None)
 
 
 def hide_password(url: str) -> str:

@@ -72,7 +72,7 @@ class VideoWriter:
             )
         self._path = Path(path)
         self._rate = Fraction(frame_rate).limit_denominator(1001)
-        _require_encoder()
+        self._av = _import_encoder()
         self._in_pieces = in_pieces
         self._comment = comment
         self._last_tick = -1
@@ -163,10 +163,6 @@ class VideoWriter:
                 self._container.close()
         self._opened.__exit__(_DiscardedError, _DiscardedError(), None)
 
-    @property
-    def _av(self) -> Any:
-        return import_av()
-
     @contextlib.contextmanager
     def _failing(self) -> Any:
         """Discard the file after an error, which names its path."""
@@ -222,8 +218,8 @@ class _DiscardedError(Exception):
     """Ends the block of a file that is not to be written."""
 
 
-def _require_encoder() -> None:
-    """Raise VideoError where PyAV cannot encode H.264."""
+def _import_encoder() -> Any:
+    """Return PyAV's module; raise VideoError where it cannot encode H.264."""
     package = import_av()
     try:
         package.Codec(_ENCODER, "w")
@@ -231,6 +227,7 @@ def _require_encoder() -> None:
         raise VideoError(
             f"PyAV has no H.264 encoder ({_ENCODER}); install PyAV's wheel from PyPI"
         ) from error
+    return package
 
 
 def _to_rgb(picture: npt.NDArray[np.uint8] | Image.Image) -> npt.NDArray[np.uint8]:

@@ -70,7 +70,7 @@ def test_addresses_and_cameras() -> None:
     (video,) = find_videos(["rtsp://me:secret@camera/1"])
     assert (video.name, video.source) == ("rtsp://camera/1", "rtsp://me:secret@camera/1")
     assert find_videos(["http://host/a.jpg", "https://host/b.webp"]) == []
-    assert VideoInput("/dev/video3", 3).stem == "video3"
+    assert VideoInput("/dev/video3", "/dev/video3").stem == "video3"
     assert VideoInput("rtsp://camera/", "rtsp://camera/").stem == "video"
     assert VideoInput("rtsp://camera/door.1?x", "rtsp://camera/door.1?x").stem == "door"
 
