@@ -20,9 +20,6 @@ from endcap.triton.stage_settings import StageSettings
 _LABELS = ("class_labels", "class_paths")  # are made of class_ids
 _Tensor = Any  # a NumPy array, or a CudaTensor
 
-_NO_GEOMETRY = np.empty((0, 8), np.float32)
-_NO_STATUS = np.empty(0, np.int32)
-
 
 @dataclass
 class HeadJob:
@@ -30,8 +27,8 @@ class HeadJob:
 
     Attributes:
         head: the family's tensors, each [B, ...].
-        geometry: float32 [B, 8], or no row.
-        status: int32 [B], or none, in host memory.
+        geometry: float32 [B, 8]; None without it.
+        status: int32 [B] in host memory; None without it.
         wanted: the requested outputs.
         out: memory for the core's outputs by name, each [B, ...]; None for one that is not needed.
         items: status, message, truncated and dropped of each image, after the run.
@@ -39,8 +36,8 @@ class HeadJob:
     """
 
     head: list[_Tensor]
-    geometry: _Tensor
-    status: npt.NDArray[np.int32]
+    geometry: _Tensor | None
+    status: npt.NDArray[np.int32] | None
     wanted: Collection[str]
     out: dict[str, Any] = field(default_factory=dict)
     items: list[tuple[int, str, bool, int]] = field(default_factory=list)
@@ -54,9 +51,8 @@ class HeadJob:
     @property
     def part(self) -> _core.HeadPart:
         """The job as the core takes it."""
-        geometry = self.geometry if self.geometry.shape[0] > 0 else None
         wants_rle = "detection_rle" in self.wanted
-        return self.head, geometry, self.status, [*self.out.values()], wants_rle
+        return self.head, self.geometry, self.status, [*self.out.values()], wants_rle
 
 
 def _check_rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Tensor:
@@ -93,7 +89,7 @@ class PostprocessStage(CoreStage):
         if any(tensor.shape[0] != head[0].shape[0] for tensor in head):
             raise InvalidArgumentError("the head's inputs differ in their batch dimension")
         geometry, status = (find_input(request, name) for name in ("geometry", "status"))
-        job = HeadJob(head, _NO_GEOMETRY, _NO_STATUS, request.requested_output_names())
+        job = HeadJob(head, None, None, request.requested_output_names())
         if geometry is not None:
             job.geometry = _check_rows("geometry", self._read(geometry), "float32", 8, job.count)
         if status is not None:
