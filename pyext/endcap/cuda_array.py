@@ -195,8 +195,9 @@ class Target:
         if not hasattr(source, "__dlpack_device__"):
             return _from_interface(source, self, name)
         _require_device(source.__dlpack_device__()[1], self, name)
+        torch = _find_torch(source)  # which hands over tensors of its current device alone
         try:
-            with _current_device(source, self):
+            with contextlib.nullcontext() if torch is None else torch.cuda.device(self.device_id):
                 capsule = source.__dlpack__(stream=self.stream or _LEGACY_DEFAULT_STREAM)
         except (BufferError, RuntimeError, TypeError) as error:
             raise InvalidArgumentError(
@@ -283,12 +284,6 @@ def _find_torch(source: Any) -> Any:
     """Return the module torch if the source is a tensor of it, else None."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and isinstance(source, torch.Tensor) else None
-
-
-def _current_device(source: Any, target: Target) -> contextlib.AbstractContextManager[Any]:
-    # torch hands over tensors of its current device alone.
-    torch = _find_torch(source)
-    return contextlib.nullcontext() if torch is None else torch.cuda.device(target.device_id)
 
 
 def _keep_until_done(source: Any, target: Target) -> None:

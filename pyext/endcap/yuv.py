@@ -104,10 +104,7 @@ def _split_nv12(whole: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], ..
         raise InvalidArgumentError(
             f"NV12 is uint8 {list(whole.shape)}: give [H*3/2, W] with even H and W"
         )
-    chroma = np.lib.stride_tricks.as_strided(
-        whole[height:], (height // 2, width // 2, 2), (whole.strides[0], 2, 1), writeable=False
-    )
-    return whole[:height], chroma
+    return whole[:height], whole[height:].reshape(height // 2, width // 2, 2)
 
 
 def _chroma_tags(luma: npt.NDArray[np.uint8]) -> dict[tuple[tuple[int, ...], ...], str]:
