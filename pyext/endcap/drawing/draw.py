@@ -95,14 +95,12 @@ def draw_classes(
     """
     picture, _ = _scale(oriented(image, upright=upright).convert("RGB"), draws=True, within=within)
     colors = np.zeros((256, 3), np.uint8)
+    alpha = [0] * 256
     for area in classes:
         colors[area.class_id] = class_color(area.class_id)
+        alpha[area.class_id] = _OPACITY
     ids = Image.fromarray(class_map).resize(picture.size, Image.Resampling.NEAREST)
-    alpha = np.zeros(256, np.uint8)
-    alpha[[area.class_id for area in classes]] = _OPACITY
-    picture.paste(
-        Image.fromarray(colors[np.asarray(ids)]), mask=Image.fromarray(alpha[np.asarray(ids)])
-    )
+    picture.paste(Image.fromarray(colors[np.asarray(ids)]), mask=ids.point(alpha))
     canvas = ImageDraw.Draw(picture)
     margin, letters, y = choose_line_width(picture), font_size(picture.size), 0
     for area in classes:
@@ -223,7 +221,13 @@ def _draw_figures(
         if detection.angle is None:
             canvas.rectangle(mark.box, outline=mark.color, width=line_width)
         else:
-            _draw_rotated(canvas, detection, scale, mark.color, line_width)
+            corners = [
+                tuple(max(-_MAX_COORDINATE, min(_MAX_COORDINATE, side * scale)) for side in corner)
+                for corner in detection.corners()
+            ]
+            # The first side once more, so that all four corners are joined.
+            line = [*corners, *corners[:2]]
+            canvas.line(line, fill=mark.color, width=line_width, joint="curve")
     for detection, mark in drawn:
         points = [(x * scale, y * scale, seen) for x, y, seen in detection.keypoints or ()]
         draw_keypoints(canvas, points, picture.size, mark.color, line_width=line_width)
@@ -241,17 +245,6 @@ def _label_box(
     across = [_clamp(x, width - 1) for x, _ in corners]
     down = [_clamp(y, height - 1) for _, y in corners]
     return min(across), min(down), max(across), max(down)
-
-
-def _draw_rotated(
-    canvas: ImageDraw.ImageDraw, detection: Detection, scale: float, color: Color, line_width: int
-) -> None:
-    corners = [
-        tuple(max(-_MAX_COORDINATE, min(_MAX_COORDINATE, side * scale)) for side in corner)
-        for corner in detection.corners()
-    ]
-    # The first side once more, so that all four corners are joined.
-    canvas.line([*corners, *corners[:2]], fill=color, width=line_width, joint="curve")
 
 
 def _caption(prediction: Detection | ClassScore, labels: Sequence[str] | None) -> str:

@@ -59,7 +59,7 @@ def label_size(
     canvas: ImageDraw.ImageDraw, caption: str, margin: int, letters: float
 ) -> tuple[int, int]:
     """Return width and height in pixels, with letters of a size."""
-    font = _find_font(caption, letters)
+    font = _load(_choose_font(caption), letters)
     left, _, right, _ = _text_box(font, canvas.fontmode, caption)
     _, top, _, bottom = _text_box(font, canvas.fontmode, _TALLEST)
     return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
@@ -75,7 +75,7 @@ def draw_label(
 ) -> None:
     """Draw a label whose upper left corner lies there."""
     x, y = corner
-    font = _find_font(label.caption, letters)
+    font = _load(_choose_font(label.caption), letters)
     width, height = label_size(canvas, label.caption, margin, letters)
     canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=label.color)
     left, _, _, _ = _text_box(font, canvas.fontmode, label.caption)
@@ -162,16 +162,11 @@ def _overlap(choices: npt.NDArray[np.int64], taken: npt.NDArray[np.int64]) -> np
 
 
 @functools.lru_cache(maxsize=_CACHED_TEXTS)
-def _find_font(text: str, size: float) -> Font:
+def _choose_font(text: str) -> _Source:
     """Return the first font that has all characters of a text, else one that has the most.
 
     Warns once of each character that is drawn as a box.
     """
-    return _load(_choose(text), size)
-
-
-@functools.lru_cache(maxsize=_CACHED_TEXTS)
-def _choose(text: str) -> _Source:
     if text.isascii():
         return _PILLOW
     best, lacking = _PILLOW, _lacking(_PILLOW, text)

@@ -70,23 +70,17 @@ def read_oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple
         file: The image.
         upright: Whether they are those after the EXIF orientation, or those as stored.
     """
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
     try:
-        with _any_size(), open_picture(file) as image:
+        with open_picture(file) as image:
             width, height = image.size
             swaps = upright and read_orientation(image) >= _FIRST_THAT_SWAPS_SIDES
     except NOT_A_PICTURE:
         return None
-    return (height, width) if swaps else (width, height)
-
-
-@contextlib.contextmanager
-def _any_size() -> Iterator[None]:
-    limit = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None
-    try:
-        yield
     finally:
         Image.MAX_IMAGE_PIXELS = limit
+    return (height, width) if swaps else (width, height)
 
 
 def read_orientation(image: Image.Image) -> int:
