@@ -21,7 +21,6 @@ from typing import IO
 from endcap.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.plan import plan_launch
-from endcap.server.private_server import show_nothing
 from endcap.server.process import REFUSAL, ServerProcess, remove_shared_memory
 from endcap.server.release import ServerRelease
 from endcap.server.settings import PortReservation, ServerPorts, ServerSettings
@@ -62,7 +61,7 @@ class TritonServer:
         repository: str | os.PathLike[str],
         settings: ServerSettings | None = None,
         *,
-        progress: Callable[[str], None] = show_nothing,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._progress = progress
         self.repository = Path(repository)

@@ -22,7 +22,6 @@ from endcap.server.private_server import (
     find_private_server,
     install_private_server,
     private_server_folder,
-    show_nothing,
 )
 
 CONTAINER_EXECUTABLE = Path("/opt/tritonserver/bin/tritonserver")
@@ -77,7 +76,7 @@ def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInsta
 
 def locate_or_install_server(
     explicit: str | os.PathLike[str] | None = None,
-    progress: Callable[[str], None] = show_nothing,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> ServerInstallation:
     """Return the server to run; where there is none, endcap's own is installed.
 

@@ -25,7 +25,6 @@ from endcap.server.models import (
     link_models,
     pool_megabytes,
 )
-from endcap.server.private_server import show_nothing
 from endcap.server.release import ServerRelease, check_exposure, read_release, restriction_options
 from endcap.server.settings import PortReservation, ServerSettings
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
@@ -56,7 +55,7 @@ def plan_launch(
     repository: Path,
     settings: ServerSettings,
     scratch: Path,
-    progress: Callable[[str], None] = show_nothing,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> LaunchPlan:
     """Check repository, server, ports and Python; install what is missing of endcap's own.
 
@@ -123,17 +122,14 @@ def plan_launch(
         f"--backend-config=python,shm-region-prefix-name={region_prefix}",
         *onnxruntime_options(models, installation),
         *(
-            [f"--backend-config=dali,plugin_libs={find_operators()}"]
-            if any(model.backend == "dali" for model in models)
-            else []
-        ),
-        *(
             f"--cuda-memory-pool-byte-size={device}:{pool_megabytes(models) * 2**20}"
             for device in range(gpu_count())
         ),
         *restriction_options(release, settings),
         *trace_options(settings),
     ]
+    if any(model.backend == "dali" for model in models):
+        command.append(f"--backend-config=dali,plugin_libs={find_operators()}")
     return LaunchPlan(
         command=command,
         environment=environment,

@@ -21,7 +21,7 @@ import shlex
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -58,10 +58,6 @@ _OPTIONS = (
 )
 
 
-def show_nothing(message: str) -> None:
-    """Ignore a message about progress."""
-
-
 def private_server_folder() -> Path:
     """Return where the server is or would be; raise UnsupportedError without a safe cache."""
     digest = SHA256.get(platform.machine(), "none")
@@ -94,7 +90,7 @@ def why_no_private_server() -> str | None:
     )
 
 
-def install_private_server(progress: Callable[[str], None] = show_nothing) -> Path:
+def install_private_server(progress: Callable[[str], None] = lambda _: None) -> Path:
     """Install the server where that was not done before, and return its folder.
 
     Raises:
@@ -177,7 +173,7 @@ def packages_folder() -> Path:
     return cache_folder(_CACHE) / f"python-{PYTHON_VERSION}-{digest[:12]}"
 
 
-def install_packages(progress: Callable[[str], None] = show_nothing) -> Path:
+def install_packages(progress: Callable[[str], None] = lambda _: None) -> Path:
     """Install what Python models need where that was not done before, and return its folder.
 
     Raises as `install_private_server` does.
@@ -204,19 +200,15 @@ def make_environment(folder: Path, packages: Path) -> Path:
     """Make a virtual environment of links to `packages` and to this endcap; return its bin/."""
     venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
     site_packages = folder / "lib" / f"python{PYTHON_VERSION}" / "site-packages"
-    for entry in [*_endcap_entries(), *packages.iterdir()]:
+    # What an installation of endcap, be it an editable one, has in site-packages.
+    distribution = importlib.metadata.distribution("endcap")
+    names = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
+    endcap = [Path(str(distribution.locate_file(name))) for name in sorted(names)]
+    for entry in [*endcap, *packages.iterdir()]:
         link = site_packages / entry.name
         if not link.is_symlink():
             link.symlink_to(entry.absolute())
     return folder / "bin"
-
-
-def _endcap_entries() -> Iterator[Path]:
-    """Yield what an installation of endcap, be it an editable one, has in site-packages."""
-    distribution = importlib.metadata.distribution("endcap")
-    names = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
-    for name in sorted(names):
-        yield Path(str(distribution.locate_file(name)))
 
 
 def _run_pip(
