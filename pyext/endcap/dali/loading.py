@@ -9,11 +9,7 @@ from pathlib import Path
 
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor, cached_library
-from endcap.dali.installation import (
-    LIBRARY_NAME,
-    DaliError,
-    find_dali,
-)
+from endcap.dali.installation import LIBRARY_NAME, DaliError, find_dali
 from endcap.errors import EndcapError
 
 LIBRARY_VARIABLE = "ENDCAP_DALI_LIBRARY"
@@ -86,8 +82,9 @@ def _load_once(path: Path | str | None) -> Path:
     try:
         plugin_manager.load_library(str(library))
     except RuntimeError as error:
+        reason = str(error).partition("\n")[0].strip()
         raise DaliError(
-            f"{library} cannot be loaded ({_first_line(error)}); build it again with "
+            f"{library} cannot be loaded ({reason}); build it again with "
             "`endcap dali build --force`"
         ) from error
     return library
@@ -102,7 +99,3 @@ def _find_mapped() -> Path:
         f"DALI has operators of endcap that are not from a {LIBRARY_NAME}; let endcap.dali.load() "
         "be what loads them"
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].strip()

@@ -70,11 +70,15 @@ def detection_preprocess(
         DaliError: as of ``load``.
         InvalidArgumentError: ``device`` is another one.
     """
-    from nvidia.dali import fn
+    from nvidia.dali import fn, types
 
     load()
     place = _step_device(device, on_gpu="mixed")
-    return tuple(fn.endcap.preprocess(_read_encoded(files), device=place, **parameters))
+    if files is None:
+        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1)
+    else:
+        encoded, _ = fn.readers.file(files=[str(file) for file in files], name="files")
+    return tuple(fn.endcap.preprocess(encoded, device=place, **parameters))
 
 
 @operator_pipeline
@@ -116,7 +120,10 @@ def detection_postprocess(
         raise InvalidArgumentError("status is True without geometry: give both, or status=False")
     load()
     place = _step_device(device, on_gpu="gpu")
-    core = _core.Postprocessor(to_parameters({"head": head, **_of_core(parameters)}), 1)
+    # Parameters that only DALI's operator has.
+    of_operator = ("output_status", "name", "seed", "preserve", "bytes_per_sample_hint")
+    of_core = {name: value for name, value in parameters.items() if name not in of_operator}
+    core = _core.Postprocessor(to_parameters({"head": head, **of_core}), 1)
     wanted = {name: len(shape) for name, _, shape in core.inputs}
     wanted |= {"geometry": 1} if geometry else {}
     wanted |= {"status": 1} if status else {}
@@ -124,22 +131,7 @@ def detection_postprocess(
     return tuple(fn.endcap.postprocess(*sources, head=head, device=place, **parameters))
 
 
-def _read_encoded(files: Sequence[str | Path] | None) -> Any:
-    from nvidia.dali import fn, types
-
-    if files is None:
-        return fn.external_source(name="encoded", dtype=types.UINT8, ndim=1)
-    encoded, _ = fn.readers.file(files=[str(file) for file in files], name="files")
-    return encoded
-
-
 def _step_device(device: str, *, on_gpu: str) -> str:
     if device not in ("cpu", "gpu"):
         raise InvalidArgumentError(f"device is {device!r}: give cpu or gpu")
     return on_gpu if device == "gpu" else device
-
-
-def _of_core(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters without those that only DALI's operator has."""
-    of_operator = ("output_status", "name", "seed", "preserve", "bytes_per_sample_hint")
-    return {name: value for name, value in parameters.items() if name not in of_operator}
