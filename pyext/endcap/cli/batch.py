@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -117,7 +117,15 @@ def batch(
     )
     report = run_batch(plan, on_progress=_Display().show)
     if json_output:
-        print(json.dumps(_as_json(report), indent=1))
+        row = {
+            "output": report.output,
+            "images": report.statuses.total(),
+            "statuses": dict(report.statuses),
+            "processed": report.images,
+            "seconds": report.seconds,
+            "skipped": dict(report.skipped),
+        }
+        print(json.dumps(row, indent=1))
     else:
         _print_summary(report)
     if report.failed:
@@ -175,14 +183,3 @@ def _print_summary(report: BatchReport) -> None:
         suffixes = report.skipped.most_common()
         skipped = printable(", ".join(f"{number} {suffix}" for suffix, number in suffixes))
         say(f"endcap: {count(report.skipped.total(), 'file')} skipped: {skipped}")
-
-
-def _as_json(report: BatchReport) -> dict[str, Any]:
-    return {
-        "output": report.output,
-        "images": report.statuses.total(),
-        "statuses": dict(report.statuses),
-        "processed": report.images,
-        "seconds": report.seconds,
-        "skipped": dict(report.skipped),
-    }

@@ -234,21 +234,16 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
     try:
         yield
     except StopRequested:
-        if len(requests) > 1:
-            _end_now(exit_code)
+        if len(requests) > 1:  # threads are not waited for
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, typer.Exit):
+                    stream.flush()
+            os._exit(exit_code)
         raise typer.Exit(exit_code) from None
     finally:
         _STOP.is_requested = False
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _end_now(exit_code: int) -> NoReturn:
-    """Flush the standard streams, and end the program without waiting for its threads."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, typer.Exit):
-            stream.flush()
-    os._exit(exit_code)
 
 
 @contextlib.contextmanager

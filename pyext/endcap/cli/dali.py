@@ -27,7 +27,6 @@ app = typer.Typer(
     name="dali",
     help="Endcap's stages as operators of NVIDIA DALI: `fn.endcap.preprocess` and others.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
 )
 
 

@@ -97,11 +97,15 @@ def demo(
             if web:
                 _serve_page(server_url, model, port, paths, console)
             results = _detect(server_url, model, paths, output, console)
-    problem = _problem(results)
-    if problem is not None:
-        log = "" if url else f"; the server's log is {output / _LOG_NAME}"
-        say(f"endcap: {problem}{log}")
-        raise typer.Exit(SOME_IMAGE_FAILED)
+    if not all(result.ok for result in results):
+        problem = describe_failures(results)
+    elif not any(result.predictions for result in results):
+        problem = f"nothing was detected in any of {count(len(results), 'image')}"
+    else:
+        return
+    log = "" if url else f"; the server's log is {output / _LOG_NAME}"
+    say(f"endcap: {problem}{log}")
+    raise typer.Exit(SOME_IMAGE_FAILED)
 
 
 @contextlib.contextmanager
@@ -160,11 +164,3 @@ def _detect(
     for problem in problems:
         say(problem)
     return results
-
-
-def _problem(results: Sequence[ImageResult]) -> str | None:
-    if not all(result.ok for result in results):
-        return describe_failures(results)
-    if not any(result.predictions for result in results):
-        return f"nothing was detected in any of {count(len(results), 'image')}"
-    return None

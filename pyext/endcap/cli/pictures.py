@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from PIL import Image
-
 from endcap._files import whole_file
 from endcap.cli.console import count, describe_error
 from endcap.cli.files import MADE_BY, make_folder
@@ -56,7 +54,12 @@ class PictureFolder:
         try:
             with open_picture(file) as image:
                 picture = result.draw(image, labels=labels)
-            _save_jpeg(picture, target)
+            # Whole or not at all, and through no link.
+            with whole_file(target, follow_links=False) as jpeg:
+                comment = MADE_BY.encode()
+                picture.save(
+                    jpeg, "JPEG", quality=_QUALITY, subsampling=_FULL_CHROMA, comment=comment
+                )
         except NOT_A_PICTURE as error:
             self.failures.append(f"{result.image} cannot be drawn: {describe_error(error)}")
             return
@@ -79,13 +82,6 @@ class PictureFolder:
             missing = count(len(self.failures), "picture")
             messages.append(f"endcap: {missing} missing, the first: {self.failures[0]}")
         return messages
-
-
-def _save_jpeg(picture: Image.Image, target: Path) -> None:
-    """Write a JPEG file whole or not at all, through no link. Raises OSError, EndcapError."""
-    with whole_file(target, follow_links=False) as file:
-        comment = MADE_BY.encode()
-        picture.save(file, "JPEG", quality=_QUALITY, subsampling=_FULL_CHROMA, comment=comment)
 
 
 def picture_paths(folder: Path | None, images: Iterable[Path]) -> dict[str, Path]:

@@ -28,7 +28,6 @@ app = typer.Typer(
     help="The stub in a Python model's folder: it checks the model's environment before Triton's "
     "own stub starts.",
     no_args_is_help=True,
-    rich_markup_mode="markdown",
 )
 
 
