@@ -161,7 +161,7 @@ class VideoJob:
         try:
             call = ModelCall(
                 model=self._settings.model,
-                inputs={"encoded": _element(_encode_frame(frame.image))},
+                inputs={"encoded": np.array([[_encode_frame(frame.image)]], np.object_)},
                 outputs=(*_NUMBERS, *_ROWS),
             )
             return self._read(call.model, self._call_until_accepted(call))
@@ -248,12 +248,6 @@ def _encode_frame(image: YuvImage | npt.NDArray[np.uint8]) -> bytes:
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG", compress_level=1)
     return file.getvalue()
-
-
-def _element(content: bytes) -> npt.NDArray[np.object_]:
-    element = np.empty((1, 1), np.object_)
-    element[0, 0] = content
-    return element
 
 
 def _pad(
