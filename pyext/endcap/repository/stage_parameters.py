@@ -351,5 +351,9 @@ def _choose_postprocess(
     }
     core = _core.Postprocessor([*decided_values(chosen).items()], 1)
     tensors, _ = to_batched(nothing, core.inputs)
-    core(tensors, np.array([[1, 1, 0, 0, 1, 1, 1, 0]], np.float32), None, False)
+    geometry = np.array([[1, 1, 0, 0, 1, 1, 1, 0]], np.float32)
+    if family == "semantic":
+        core.class_maps(tensors, geometry, None)
+    else:
+        core(tensors, geometry, None, False)
     return chosen

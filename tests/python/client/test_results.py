@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tritonclient.http as tritonclient
 from PIL import Image
 from rich.console import Console
 
@@ -17,8 +18,8 @@ import endcap
 from endcap.cli.report import CSV_COLUMNS, as_csv, as_table, summary
 from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Results, Task
 from endcap.client.errors import RequestError
-from endcap.client.results import ResponseReader
 from endcap.client.served_model import ServedModel, TensorSpec
+from endcap.client.tensors import ModelTensors
 from endcap.drawing.draw import draw_detections
 from endcap.errors import UnsupportedError
 from tests.support.tolerances import ROUND_TRIP_PIXELS
@@ -142,5 +143,6 @@ def test_a_segmentation_has_rows_and_a_legend() -> None:
 def test_a_damaged_class_map_is_the_server_s_fault(file: bytes) -> None:
     model = ServedModel("m", Task.segmentation, TensorSpec("BYTES", (1,)), {})
     outputs = {"class_map_png": np.array([[file]], np.object_)}
-    with pytest.raises(RequestError, match="class_map_png that is not a PNG file"):
-        ResponseReader(model).read(outputs)
+    outcome = ModelTensors(model, tritonclient).read(outputs)
+    assert isinstance(outcome, RequestError)
+    assert "class_map_png that is not a PNG file" in str(outcome)
