@@ -12,11 +12,9 @@
 
 namespace endcap {
 
-// Where a decoder puts the samples of one row of MCUs: for each component that is needed the
-// beginnings of its rows, JpegComponent::rows_per_mcu of them, which have room for all MCUs.
-struct PlaneRows {
-  std::array<uint8_t**, kMaxJpegComponents> rows{};
-};
+// Where a decoder puts the samples of one row of MCUs: for each component that is needed the first
+// of its rows, JpegComponent::rows_per_mcu of them, which have room for all MCUs.
+using PlaneRows = std::array<SampleBlock, kMaxJpegComponents>;
 
 // The inverse DCT of groups of blocks, by the kernels of the instruction set in use: how a group
 // and its quantization table lie in memory, and groups that go beyond the last block of a row.
@@ -41,22 +39,22 @@ class GroupTransform {
 
   // As InverseDct, where the first `count` blocks of the group are in the plane.
   void Run(const JpegComponent& component, int16_t* coefficients, const int16_t* quantization,
-           int last_place, int count, uint8_t* const* rows, size_t column) {
+           int last_place, int count, SampleBlock to) {
     if (count == kernels_.blocks) [[likely]] {
-      For(component)(coefficients, quantization, last_place, rows, column);
+      For(component)(coefficients, quantization, last_place, to);
     } else {
-      RunInPart(component, coefficients, quantization, last_place, count, rows, column);
+      RunInPart(component, coefficients, quantization, last_place, count, to);
     }
   }
 
  private:
   void RunInPart(const JpegComponent& component, int16_t* coefficients, const int16_t* quantization,
-                 int last_place, int count, uint8_t* const* rows, size_t column);
+                 int last_place, int count, SampleBlock to);
 
   InverseDctKernels kernels_ = FastestInverseDct();
   PlaceOrder order_;
-  alignas(64) std::array<std::array<uint8_t, size_t{kMaxBlockSize} * kMaxBlocksPerGroup>,
-                         kMaxBlockSize> spare_{};
+  static constexpr size_t kSpareStride = size_t{kMaxBlockSize} * kMaxBlocksPerGroup;
+  alignas(64) std::array<uint8_t, kSpareStride * kMaxBlockSize> spare_{};
 };
 
 inline GroupTransform::GroupTransform() noexcept {
@@ -81,13 +79,12 @@ inline void GroupTransform::FillQuantization(const JpegTables::Quantization& tab
 
 inline void GroupTransform::RunInPart(const JpegComponent& component, int16_t* coefficients,
                                       const int16_t* quantization, int last_place, int count,
-                                      uint8_t* const* rows, size_t column) {
-  std::array<uint8_t*, kMaxBlockSize> spare;
-  for (size_t row = 0; row < spare.size(); ++row) spare[row] = spare_[row].data();
-  For(component)(coefficients, quantization, last_place, spare.data(), 0);
+                                      SampleBlock to) {
+  const SampleBlock spare{spare_.data(), kSpareStride};
+  For(component)(coefficients, quantization, last_place, spare);
   const auto side = static_cast<size_t>(component.block_size);
   for (size_t row = 0; row < side; ++row) {
-    std::memcpy(rows[row] + column, spare[row], static_cast<size_t>(count) * side);
+    std::memcpy(to.Row(row), spare.Row(row), static_cast<size_t>(count) * side);
   }
 }
 

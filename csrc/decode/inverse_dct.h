@@ -36,6 +36,14 @@ constexpr int RowsUpTo(int last_place) {
   return last_place == 0 ? 1 : last_place <= 9 ? 4 : 8;
 }
 
+// Samples in a component's plane, from the first of some rows on.
+struct SampleBlock {
+  uint8_t* data = nullptr;
+  size_t stride = 0;  // bytes from row to row
+
+  uint8_t* Row(size_t row) const noexcept { return data + row * stride; }
+};
+
 // The inverse DCT of a group of adjacent blocks of one component, to the samples of a block size.
 //
 // coefficients: 64 a block, aligned to a vector: row r of block b at 8 * (r * blocks + b). They are
@@ -43,10 +51,9 @@ constexpr int RowsUpTo(int last_place) {
 // quantization: the component's table in the same order, once for each block.
 // last_place: the greatest place, in zigzag order, of a coefficient that is not 0. What it proves
 //   to be 0 is not computed.
-// rows: of the component's plane, as many as a block has; the samples of all blocks are written
-//   from `column` on.
+// to: the first sample of the first block; those of the other blocks follow in the same rows.
 using InverseDct = void (*)(int16_t* coefficients, const int16_t* quantization, int last_place,
-                            uint8_t* const* rows, size_t column);
+                            SampleBlock to);
 
 struct InverseDctKernels {
   int blocks = 1;  // of a group

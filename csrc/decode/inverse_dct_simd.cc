@@ -206,24 +206,24 @@ HWY_INLINE void Put(const Row& row, uint8_t* to) {
 }
 
 // Columns of values to rows of samples, in the blocks of the group beside each other.
-HWY_INLINE void PutEightColumns(const Block& columns, uint8_t* const* to, size_t column) {
+HWY_INLINE void PutEightColumns(const Block& columns, SampleBlock to) {
   SampleRows rows;
   ColumnsToRows(columns, rows);
   HWY_UNROLL(8)
   for (size_t row = 0; row < 8; ++row) {
-    hn::StoreU(rows.v[row], hn::Half<Bytes>(), to[row] + column);
+    hn::StoreU(rows.v[row], hn::Half<Bytes>(), to.Row(row));
   }
 }
 
 // The same for four columns.
-HWY_INLINE void PutFourColumns(const Block& columns, uint8_t* const* to, size_t column) {
+HWY_INLINE void PutFourColumns(const Block& columns, SampleBlock to) {
   const hn::Repartition<uint32_t, Bytes> d32;
   HWY_ALIGN uint32_t rows[kLanes / 2];
   hn::Store(FourColumnsToRows(columns), d32, rows);
   constexpr size_t kBlocks = kLanes / 8;
   HWY_UNROLL(4)
   for (size_t row = 0; row < 4; ++row) {
-    std::memcpy(to[row] + column, rows + row * kBlocks, kBlocks * sizeof(uint32_t));
+    std::memcpy(to.Row(row), rows + row * kBlocks, kBlocks * sizeof(uint32_t));
   }
 }
 
@@ -257,7 +257,7 @@ HWY_NOINLINE hn::Mask<Coefficients> OnlyFirstRow(const int16_t* coefficients, in
 
 template <int size, int rows>
 HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantization,
-                                uint8_t* const* to, size_t column) {
+                                SampleBlock to) {
   const Coefficients d;
   constexpr int kMeanBits = size == 8 ? 0 : 1;  // more, since a mean is a sum of two
   constexpr int kFirstBits = kDctFactorBits - kDctFirstPassBits + kMeanBits;
@@ -279,16 +279,15 @@ HWY_INLINE void TransformBlocks(int16_t* coefficients, const int16_t* quantizati
   Transpose<rows>(block);
   TransformTo<size, rows, kSecondBits>(block);
   if constexpr (size == 8) {
-    PutEightColumns(block, to, column);
+    PutEightColumns(block, to);
   } else {
-    PutFourColumns(block, to, column);
+    PutFourColumns(block, to);
   }
 }
 
 // The first coefficient is the only one: all samples of a block are equal.
 template <int size>
-HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, uint8_t* const* to,
-                           size_t column) {
+HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, SampleBlock to) {
   const Coefficients d;
   constexpr int kBits = kDctFirstPassBits + 3;
   Block block;
@@ -296,19 +295,19 @@ HWY_INLINE void FillBlocks(int16_t* coefficients, const int16_t* quantization, u
   const Row scaled = hn::ShiftLeft<kDctFirstPassBits>(block.v[0]);
   const Row rounded = hn::SaturatedAdd(scaled, hn::Set(d, static_cast<int16_t>(1 << (kBits - 1))));
   const Row sample = hn::Broadcast<0>(hn::ShiftRight<kBits>(rounded));
-  for (int row = 0; row < size; ++row) Put<size>(sample, to[row] + column);
+  for (int row = 0; row < size; ++row) Put<size>(sample, to.Row(row));
 }
 
 template <int size>
 void InverseDctTo(int16_t* coefficients, const int16_t* quantization, int last_place,
-                  uint8_t* const* rows, size_t column) {
+                  SampleBlock to) {
   switch (RowsUpTo(last_place)) {
     case 1:
-      return FillBlocks<size>(coefficients, quantization, rows, column);
+      return FillBlocks<size>(coefficients, quantization, to);
     case 4:
-      return TransformBlocks<size, 4>(coefficients, quantization, rows, column);
+      return TransformBlocks<size, 4>(coefficients, quantization, to);
     default:
-      return TransformBlocks<size, 8>(coefficients, quantization, rows, column);
+      return TransformBlocks<size, 8>(coefficients, quantization, to);
   }
 }
 
@@ -363,8 +362,7 @@ HWY_INLINE hn::Vec<hn::Rebind<int8_t, Sums>> SamplesOfTwo(Sum sums) {
 }
 
 template <int rows>
-HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantization,
-                               uint8_t* const* to, size_t column) {
+HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantization, SampleBlock to) {
   const Sums d32;
   const hn::Repartition<int64_t, Sums> d64;
   const hn::Rebind<uint8_t, Sums> d8;
@@ -385,28 +383,28 @@ HWY_INLINE void TransformToTwo(int16_t* coefficients, const int16_t* quantizatio
   hn::Store(samples, d8, stored);
   HWY_UNROLL(4)
   for (size_t i = 0; i < kBlocks; ++i) {
-    std::memcpy(to[0] + column + 2 * i, stored + 4 * i, 2);
-    std::memcpy(to[1] + column + 2 * i, stored + 4 * i + 2, 2);
+    std::memcpy(to.Row(0) + 2 * i, stored + 4 * i, 2);
+    std::memcpy(to.Row(1) + 2 * i, stored + 4 * i + 2, 2);
   }
 }
 
 void InverseDctToTwo(int16_t* coefficients, const int16_t* quantization, int last_place,
-                     uint8_t* const* rows, size_t column) {
+                     SampleBlock to) {
   switch (RowsUpTo(last_place)) {
     case 1:
     case 4:
-      return TransformToTwo<4>(coefficients, quantization, rows, column);
+      return TransformToTwo<4>(coefficients, quantization, to);
     default:
-      return TransformToTwo<8>(coefficients, quantization, rows, column);
+      return TransformToTwo<8>(coefficients, quantization, to);
   }
 }
 
 // To one sample, the mean of the block.
 void InverseDctToOne(int16_t* coefficients, const int16_t* quantization, int last_place,
-                     uint8_t* const* rows, size_t column) {
+                     SampleBlock to) {
   for (size_t block = 0; block < kLanes / 8; ++block) {
     const int32_t eighths = int32_t{coefficients[8 * block]} * quantization[8 * block];
-    rows[0][column + block] = WrappedSample(static_cast<uint32_t>((eighths + 4) >> 3));
+    to.data[block] = WrappedSample(static_cast<uint32_t>((eighths + 4) >> 3));
   }
   std::fill_n(coefficients, static_cast<size_t>(RowsUpTo(last_place)) * kLanes, int16_t{0});
 }

@@ -215,8 +215,16 @@ void LibjpegSession::NeedComponents(int count) noexcept {
 }
 
 void LibjpegSession::ReadPlanes(const PlaneRows* planes, int rows) {
+  // A component has no more rows than the MCU: its blocks grow only as far as that.
+  std::array<std::array<JSAMPROW, MAX_SAMP_FACTOR * DCTSIZE>, kMaxJpegComponents> row_pointers{};
   std::array<JSAMPARRAY, MAX_COMPONENTS> of_components{};
-  if (planes != nullptr) std::ranges::copy(planes->rows, of_components.begin());
+  for (size_t i = 0; planes != nullptr && i < planes->size(); ++i) {
+    if ((*planes)[i].data == nullptr) continue;
+    of_components[i] = row_pointers[i].data();
+    const jpeg_component_info& component = info_.comp_info[i];
+    const auto count = static_cast<size_t>(component.v_samp_factor * ScaledBlockSize(component));
+    for (size_t row = 0; row < count; ++row) row_pointers[i][row] = (*planes)[i].Row(row);
+  }
   NeedComponents(planes != nullptr ? needed_components_ : 0);
   JDIMENSION count = 0;
   JSAMPIMAGE image = of_components.data();

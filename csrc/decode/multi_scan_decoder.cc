@@ -128,13 +128,15 @@ void MultiScanDecoder::ReadMcuRow(const PlaneRows* planes) {
     for (int y = 0; y < component.v; ++y) {
       const int block_row = mcu_row * component.v + y;
       if (block_row >= component.height_in_blocks) break;
-      TransformRow(i, block_row, planes->rows[i] + ptrdiff_t{y} * component.block_size);
+      const SampleBlock& plane = (*planes)[i];
+      TransformRow(i, block_row,
+                   {plane.Row(static_cast<size_t>(y * component.block_size)), plane.stride});
     }
   }
 }
 
 // The samples of a row of blocks, as far as columns are needed.
-void MultiScanDecoder::TransformRow(size_t index, int block_row, uint8_t* const* rows) {
+void MultiScanDecoder::TransformRow(size_t index, int block_row, SampleBlock to) {
   const JpegComponent& component = frame_.components[index];
   const int group = transform_.blocks();
   const int columns_per_mcu = frame_.columns_per_mcu();
@@ -144,8 +146,9 @@ void MultiScanDecoder::TransformRow(size_t index, int block_row, uint8_t* const*
   for (int x = first; x < end; x += group) {
     const int count = std::min(group, component.width_in_blocks - x);
     const int last_place = LoadGroup(index, block_row, x, count);
-    transform_.Run(component, group_.data(), quantization_[index].data(), last_place, count, rows,
-                   static_cast<size_t>(x) * static_cast<size_t>(component.block_size));
+    const ptrdiff_t column = ptrdiff_t{x} * component.block_size;
+    transform_.Run(component, group_.data(), quantization_[index].data(), last_place, count,
+                   {to.data + column, to.stride});
   }
 }
 

@@ -67,7 +67,7 @@ class MultiScanDecoder {
   static constexpr size_t kGroupValues = GroupTransform::kGroupValues;
 
   void ReadScans(std::span<const uint8_t> file, const JpegMarkers& markers, int scan_count);
-  void TransformRow(size_t index, int block_row, uint8_t* const* rows);
+  void TransformRow(size_t index, int block_row, SampleBlock to);
   int LoadGroup(size_t index, int block_row, int first_block, int count);
 
   // What is aligned comes first, so that the object has no gaps.

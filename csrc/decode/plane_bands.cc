@@ -20,19 +20,13 @@ class PlaneRing {
         width_(component.width),
         height_(component.height),
         stride_(static_cast<size_t>(frame.padded_width(component)) + kRowSlackBytes),
-        samples_(stride_ * 2 * static_cast<size_t>(mcu_rows_)),
-        rows_(static_cast<size_t>(mcu_rows_)) {}
+        samples_(stride_ * 2 * static_cast<size_t>(mcu_rows_)) {}
 
   int width() const noexcept { return width_; }
   int height() const noexcept { return height_; }
 
   // Where the decoder is to put the rows of MCU row `index`.
-  uint8_t** Slot(int index) {
-    for (int i = 0; i < mcu_rows_; ++i) {
-      rows_[static_cast<size_t>(i)] = At(index * mcu_rows_ + i);
-    }
-    return rows_.data();
-  }
+  SampleBlock Slot(int index) { return {At(index * mcu_rows_), stride_}; }
 
   // Row `row` of the component, which must be of the last two MCU rows; beyond the border the
   // border's.
@@ -48,7 +42,6 @@ class PlaneRing {
   int height_;
   size_t stride_;
   std::vector<uint8_t> samples_;
-  std::vector<uint8_t*> rows_;
 };
 
 // Rows of one component at the size of the image.
@@ -143,7 +136,7 @@ class Planes {
   // Where the decoder is to put MCU row `mcu` of each component.
   PlaneRows Slots(int mcu) {
     PlaneRows slots;
-    for (size_t i = 0; i < rows_.size(); ++i) slots.rows[i] = rows_[i].plane().Slot(mcu);
+    for (size_t i = 0; i < rows_.size(); ++i) slots[i] = rows_[i].plane().Slot(mcu);
     return slots;
   }
 

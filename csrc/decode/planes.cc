@@ -13,9 +13,6 @@
 namespace endcap {
 namespace {
 
-// A component has no more rows than the MCU: its blocks grow only as far as that.
-constexpr int kMaxRowsPerMcu = 4 * kBlockSide;
-
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 size_t RoundUp(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
@@ -53,39 +50,18 @@ JpegPlaneLayout LayOut(const JpegFrame& frame, ChromaUpsampling upsampling, int 
   return layout;
 }
 
-// Row pointers of one row of MCUs.
-class McuRow {
- public:
-  McuRow(const JpegFrame& frame, const JpegPlaneLayout& layout, uint8_t* block) {
-    for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
-      const JpegPlane& plane = layout.planes[i];
-      components_[i] = {block + plane.offset_bytes, plane.row_stride_bytes,
-                        frame.components[i].rows_per_mcu()};
-    }
+// Where row `mcu` of the MCUs lies in `block`.
+PlaneRows PlaceMcuRow(const JpegFrame& frame, const JpegPlaneLayout& layout, uint8_t* block,
+                      int mcu) {
+  PlaneRows rows;
+  for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
+    const JpegPlane& plane = layout.planes[i];
+    const SampleBlock whole{block + plane.offset_bytes, plane.row_stride_bytes};
+    const auto first = static_cast<size_t>(mcu * frame.components[i].rows_per_mcu());
+    rows[i] = {whole.Row(first), whole.stride};
   }
-
-  const PlaneRows& At(int mcu) {
-    for (size_t i = 0; i < components_.size(); ++i) {
-      const Component& component = components_[i];
-      const size_t first = static_cast<size_t>(mcu) * static_cast<size_t>(component.mcu_rows);
-      for (size_t row = 0; row < static_cast<size_t>(component.mcu_rows); ++row) {
-        rows_[i][row] = component.data + component.row_stride_bytes * (first + row);
-      }
-      planes_.rows[i] = rows_[i].data();
-    }
-    return planes_;
-  }
-
- private:
-  struct Component {
-    uint8_t* data = nullptr;
-    size_t row_stride_bytes = 0;
-    int mcu_rows = 0;
-  };
-  std::array<Component, 3> components_{};
-  std::array<std::array<uint8_t*, kMaxRowsPerMcu>, 3> rows_{};
-  PlaneRows planes_;
-};
+  return rows;
+}
 
 }  // namespace
 
@@ -113,8 +89,10 @@ DecodeReport JpegPlaneReader::Decode(uint8_t* block) {
   const std::unique_ptr<PlaneDecoder> decoder = std::move(decoder_);
   const int64_t start = SteadyNowNs();
   decoder->Start();
-  McuRow mcu_row(decoder->frame(), layout_, block);
-  for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) decoder->ReadMcuRow(&mcu_row.At(mcu));
+  for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) {
+    const PlaneRows rows = PlaceMcuRow(decoder->frame(), layout_, block, mcu);
+    decoder->ReadMcuRow(&rows);
+  }
   decoder->CheckEnd(end_row_);
   return {open_ns_ + SteadyNowNs() - start, decoder->damage()};
 }

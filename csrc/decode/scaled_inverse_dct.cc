@@ -22,8 +22,7 @@ int64_t Transformed(const ScaledDct& dct, const int32_t* values, size_t stride, 
 }  // namespace
 
 void InverseDctInWideIntegers(const ScaledDct& dct, const int16_t* coefficients,
-                              const int16_t* quantization, int blocks, uint8_t* const* rows,
-                              size_t column) {
+                              const int16_t* quantization, int blocks, SampleBlock to) {
   constexpr int kFirstBits = kDctFactorBits - kDctFirstPassBits;
   constexpr int kSecondBits = kDctFactorBits + kDctFirstPassBits + 3;
   const auto count = static_cast<size_t>(blocks);
@@ -42,7 +41,7 @@ void InverseDctInWideIntegers(const ScaledDct& dct, const int16_t* coefficients,
       }
     }
     for (size_t y = 0; y < dct.size; ++y) {
-      uint8_t* samples = rows[y] + column + block * dct.size;
+      uint8_t* samples = to.Row(y) + block * dct.size;
       for (size_t x = 0; x < dct.size; ++x) {
         const int64_t value = Transformed(dct, &first_pass[8 * y], 1, x, kSecondBits);
         samples[x] = WrappedSample(static_cast<uint32_t>(value));

@@ -68,7 +68,6 @@ struct ScaledDct {
 // The transform in 64 bits, of blocks whose coefficients leave the range of an image: slow, and
 // right for all. blocks: of the group; as InverseDct otherwise, but clears no coefficients.
 void InverseDctInWideIntegers(const ScaledDct& dct, const int16_t* coefficients,
-                              const int16_t* quantization, int blocks, uint8_t* const* rows,
-                              size_t column);
+                              const int16_t* quantization, int blocks, SampleBlock to);
 
 }  // namespace endcap

@@ -147,7 +147,7 @@ HWY_INLINE void PutSamples(V samples, uint8_t* to) {
 }
 
 // The samples of a second pass to three columns and rows.
-HWY_INLINE void PutThreeColumns(const ScaledBlock<3>& columns, uint8_t* const* to, size_t column) {
+HWY_INLINE void PutThreeColumns(const ScaledBlock<3>& columns, SampleBlock to) {
   const Bytes d;
   constexpr size_t kRowBytes = kLanes / 2;  // three samples of each block and one too many
   alignas(16) constexpr auto kOrder = [] {
@@ -168,13 +168,13 @@ HWY_INLINE void PutThreeColumns(const ScaledBlock<3>& columns, uint8_t* const* t
   hn::Store(hn::TableLookupBytesOr0(rows, hn::LoadDup128(d, kOrder.data())), d, stored);
   HWY_UNROLL(3)
   for (size_t row = 0; row < 3; ++row) {
-    std::memcpy(to[row] + column, stored + row * kRowBytes, kRowBytes / 4 * 3);
+    std::memcpy(to.Row(row), stored + row * kRowBytes, kRowBytes / 4 * 3);
   }
 }
 
 // The samples of a second pass: `kRows` rows of the columns from `first` on.
 template <int size, int first, size_t kRows>
-HWY_INLINE void PutColumns(const ScaledBlock<size>& columns, uint8_t* const* to, size_t column) {
+HWY_INLINE void PutColumns(const ScaledBlock<size>& columns, SampleBlock to) {
   constexpr int kColumns = std::min(size - first, 8);
   Block block;
   HWY_UNROLL(8)
@@ -185,13 +185,13 @@ HWY_INLINE void PutColumns(const ScaledBlock<size>& columns, uint8_t* const* to,
   ColumnsToRows(block, rows);
   HWY_UNROLL(8)
   for (size_t row = 0; row < kRows; ++row) {
-    PutSamples<size, first, kColumns>(rows.v[row], to[row] + column);
+    PutSamples<size, first, kColumns>(rows.v[row], to.Row(row));
   }
 }
 
 // The second pass of up to eight rows, `first_row` and those behind it, and their samples.
 template <int size, int rows, int first_row>
-HWY_INLINE void TransformRows(const Row* first_pass, uint8_t* const* to, size_t column) {
+HWY_INLINE void TransformRows(const Row* first_pass, SampleBlock to) {
   constexpr size_t kRows = std::min(size - first_row, 8);
   Block block;
   HWY_UNROLL(8)
@@ -202,55 +202,55 @@ HWY_INLINE void TransformRows(const Row* first_pass, uint8_t* const* to, size_t 
   ScaledBlock<size> columns;
   TransformScaled<SecondPass, size, rows>(block.v, columns.v);
   if constexpr (size == 3) {
-    PutThreeColumns(columns, to, column);
+    PutThreeColumns(columns, to);
   } else {
-    PutColumns<size, 0, kRows>(columns, to + first_row, column);
+    PutColumns<size, 0, kRows>(columns, {to.Row(first_row), to.stride});
   }
-  if constexpr (size > 8) PutColumns<size, 8, kRows>(columns, to + first_row, column);
+  if constexpr (size > 8) PutColumns<size, 8, kRows>(columns, {to.Row(first_row), to.stride});
 }
 
 template <int size, int rows>
 HWY_INLINE void TransformScaledBlocks(int16_t* coefficients, const int16_t* quantization,
-                                      uint8_t* const* to, size_t column) {
+                                      SampleBlock to) {
   Block block;
   const bool in_range = LoadInRange<size, rows>(coefficients, quantization, block);
   if (HWY_LIKELY(in_range)) {
     ScaledBlock<size> first_pass;
     TransformScaled<FirstPass, size, rows>(block.v, first_pass.v);
-    TransformRows<size, rows, 0>(first_pass.v, to, column);
-    if constexpr (size > 8) TransformRows<size, rows, 8>(first_pass.v, to, column);
+    TransformRows<size, rows, 0>(first_pass.v, to);
+    if constexpr (size > 8) TransformRows<size, rows, 8>(first_pass.v, to);
   } else {
     InverseDctInWideIntegers({size, kDctFactors<size>}, coefficients, quantization, int{kLanes / 8},
-                             to, column);
+                             to);
   }
 }
 
 // The first coefficient is the only one: all samples of a block are equal.
 template <int size>
 HWY_INLINE void FillScaledBlocks(const int16_t* coefficients, const int16_t* quantization,
-                                 uint8_t* const* to, size_t column) {
+                                 SampleBlock to) {
   for (size_t block = 0; block < kLanes / 8; ++block) {
     const int32_t eighths = int32_t{coefficients[8 * block]} * quantization[8 * block];
     const uint8_t sample = WrappedSample(static_cast<uint32_t>((eighths + 4) >> 3));
     for (int row = 0; row < size; ++row) {
-      std::memset(to[row] + column + block * size, sample, size);
+      std::memset(to.Row(row) + block * size, sample, size);
     }
   }
 }
 
 template <int size>
 void ScaledInverseDct(int16_t* coefficients, const int16_t* quantization, int last_place,
-                      uint8_t* const* rows, size_t column) {
+                      SampleBlock to) {
   const int used_rows = RowsUpTo(last_place);
   switch (used_rows) {
     case 1:
-      FillScaledBlocks<size>(coefficients, quantization, rows, column);
+      FillScaledBlocks<size>(coefficients, quantization, to);
       break;
     case 4:
-      TransformScaledBlocks<size, 4>(coefficients, quantization, rows, column);
+      TransformScaledBlocks<size, 4>(coefficients, quantization, to);
       break;
     default:
-      TransformScaledBlocks<size, 8>(coefficients, quantization, rows, column);
+      TransformScaledBlocks<size, 8>(coefficients, quantization, to);
       break;
   }
   std::fill_n(coefficients, static_cast<size_t>(used_rows) * kLanes, int16_t{0});

@@ -245,17 +245,17 @@ void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
     int& last = *last_place++;
     if (!component.needed) continue;
     const int first_row = row_of_mcus * component.in_frame->block_size + group.first_row;
-    uint8_t* const* const rows = planes.rows[component.index] + first_row;
+    const SampleBlock& plane = planes[component.index];
     const auto column = static_cast<size_t>(first_mcu) * component.mcu_width + group.first_column;
+    const SampleBlock to{plane.Row(static_cast<size_t>(first_row)) + column, plane.stride};
     const int place = std::exchange(last, 0);
     if (count == mcus_per_batch_) [[likely]] {
-      component.inverse_dct(coefficients, component.quantization, place, rows, column);
+      component.inverse_dct(coefficients, component.quantization, place, to);
       continue;
     }
     const int blocks = std::min(count * component.h - group.first_block, transform_.blocks());
     if (blocks <= 0) continue;
-    transform_.Run(*component.in_frame, coefficients, component.quantization, place, blocks, rows,
-                   column);
+    transform_.Run(*component.in_frame, coefficients, component.quantization, place, blocks, to);
   }
 }
 

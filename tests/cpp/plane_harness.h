@@ -32,17 +32,16 @@ class PlaneMemory {
       const auto rows = static_cast<size_t>(frame.mcu_rows * component.rows_per_mcu());
       const auto width = static_cast<size_t>(frame.padded_width(component));
       samples_.emplace_back(rows * width);
-      rows_.emplace_back();
-      for (size_t row = 0; row < rows; ++row) {
-        rows_.back().push_back(samples_.back().data() + row * width);
-      }
     }
   }
 
   PlaneRows At(int mcu_row) {
     PlaneRows planes;
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      planes.rows[i] = rows_[i].data() + mcu_row * frame_.components[i].rows_per_mcu();
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      const JpegComponent& component = frame_.components[i];
+      const auto stride = static_cast<size_t>(frame_.padded_width(component));
+      const auto first = static_cast<size_t>(mcu_row * component.rows_per_mcu());
+      planes[i] = {samples_[i].data() + first * stride, stride};
     }
     return planes;
   }
@@ -50,10 +49,10 @@ class PlaneMemory {
   // What is in the image.
   Bytes Samples() const {
     Bytes all;
-    for (size_t i = 0; i < rows_.size(); ++i) {
+    for (size_t i = 0; i < samples_.size(); ++i) {
       const JpegComponent& component = frame_.components[i];
       for (int y = 0; y < component.height; ++y) {
-        const uint8_t* row = rows_[i][static_cast<size_t>(y)];
+        const uint8_t* row = samples_[i].data() + ptrdiff_t{y} * frame_.padded_width(component);
         all.insert(all.end(), row, row + component.width);
       }
     }
@@ -63,7 +62,6 @@ class PlaneMemory {
  private:
   const JpegFrame& frame_;
   std::vector<Bytes> samples_;
-  std::vector<std::vector<uint8_t*>> rows_;
 };
 
 inline Outcome Decode(const Bytes& file, By by, int eighths = 8) {
