@@ -43,11 +43,12 @@ ParameterList ReadParameters(const endcap_parameter* parameters, size_t count) {
   return list;
 }
 
-void CheckDevice(int32_t device) {
+DeviceId ReadDevice(int32_t device) {
   if (device < ENDCAP_CPU) {
     FailArgument("device is ", device, ": give ", ENDCAP_CPU,
                  " for the CPU, or the number of a GPU");
   }
+  return device == ENDCAP_CPU ? DeviceId{} : DeviceId{Device::kCuda, device};
 }
 
 void CheckStream(int32_t device, const void* stream) {

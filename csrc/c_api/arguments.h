@@ -29,11 +29,20 @@ void RequireArray(const void* array, const char* name, size_t count);
 // Throws kInvalidArgument for NULL; everything else is for the stage's own parser to say.
 ParameterList ReadParameters(const endcap_parameter* parameters, size_t count);
 
-// Throws kInvalidArgument for a number that is neither ENDCAP_CPU nor one of a GPU.
-void CheckDevice(int32_t device);
+// ENDCAP_CPU, or the number of a GPU. Throws kInvalidArgument for any other number.
+DeviceId ReadDevice(int32_t device);
 
 // Throws kInvalidArgument for a stream that a handle on CPU memory has no use for.
 void CheckStream(int32_t device, const void* stream);
+
+// Returns the whole of `table` through the caller's pointers.
+template <typename Row>
+void ReturnRows(const std::vector<Row>& table, const Row** rows, size_t* count) {
+  Require(rows, "rows");
+  Require(count, "count");
+  *rows = table.data();
+  *count = table.size();
+}
 
 // `name` must live as long as the result.
 endcap_tensor_spec WriteSpec(const TensorSpec& spec, const char* name);

@@ -1,3 +1,4 @@
+#include <array>
 #include <string>
 #include <vector>
 
@@ -20,27 +21,15 @@ class InfoRows {
       texts_.push_back(
           {std::string(row.name), std::string(row.meaning), std::string(row.allowed), row.value});
     }
-    for (const Texts& row : texts_) {
-      rows_.push_back(
-          {row.name.c_str(), row.meaning.c_str(), row.allowed.c_str(), row.value.c_str()});
+    for (const auto& [name, meaning, allowed, value] : texts_) {
+      rows_.push_back({name.c_str(), meaning.c_str(), allowed.c_str(), value.c_str()});
     }
   }
 
-  void Tell(const endcap_parameter_info** rows, size_t* count) const {
-    Require(rows, "rows");
-    Require(count, "count");
-    *rows = rows_.data();
-    *count = rows_.size();
-  }
+  const std::vector<endcap_parameter_info>& rows() const noexcept { return rows_; }
 
  private:
-  struct Texts {
-    std::string name;
-    std::string meaning;
-    std::string allowed;
-    std::string value;
-  };
-  std::vector<Texts> texts_;
+  std::vector<std::array<std::string, 4>> texts_;
   std::vector<endcap_parameter_info> rows_;
 };
 
@@ -79,13 +68,13 @@ const char* endcap_status_name(endcap_status status) {
 endcap_status endcap_preprocess_parameters(const endcap_parameter_info** rows, size_t* count) {
   return Guarded([&] {
     static const InfoRows table(DescribePreprocessParams(endcap::PreprocessParams{}));
-    table.Tell(rows, count);
+    endcap::c_api::ReturnRows(table.rows(), rows, count);
   });
 }
 
 endcap_status endcap_postprocess_parameters(const endcap_parameter_info** rows, size_t* count) {
   return Guarded([&] {
     static const InfoRows table(DescribePostprocessParams(endcap::PostprocessParams{}));
-    table.Tell(rows, count);
+    endcap::c_api::ReturnRows(table.rows(), rows, count);
   });
 }

@@ -11,10 +11,7 @@ struct endcap_postprocessor {
       : device(of_device),
         inputs(HeadInputs(params.head)),
         outputs(PostprocessOutputs(params)),
-        engine(params,
-               device == ENDCAP_CPU ? endcap::DeviceId{}
-                                    : endcap::DeviceId{endcap::Device::kCuda, device},
-               threads) {}
+        engine(params, endcap::c_api::ReadDevice(of_device), threads) {}
 
   int32_t device;  // ENDCAP_CPU, or the number of a GPU
   endcap::c_api::SpecRows inputs;
@@ -90,11 +87,7 @@ endcap_status GetSpecs(const endcap_postprocessor* handle, SpecRows endcap_postp
                        const endcap_tensor_spec** rows, size_t* count) noexcept {
   return Guarded([&] {
     Require(handle, "postprocessor");
-    Require(rows, "rows");
-    Require(count, "count");
-    const auto& specs = (handle->*member).rows();
-    *rows = specs.data();
-    *count = specs.size();
+    ReturnRows((handle->*member).rows(), rows, count);
   });
 }
 
@@ -109,7 +102,6 @@ endcap_status endcap_postprocessor_new(const endcap_parameter* parameters, size_
   return c_api::Guarded([&] {
     c_api::Require(made, "made");
     *made = nullptr;
-    c_api::CheckDevice(device);
     const auto params = endcap::ParsePostprocessParams(c_api::ReadParameters(parameters, count));
     *made = new endcap_postprocessor(params, device, threads);
   });

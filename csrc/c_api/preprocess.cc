@@ -28,7 +28,7 @@ class SizedEngines {
 
   SizedEngines(const PreprocessParams& params, int32_t device, int threads)
       : params_(params),
-        device_(device == ENDCAP_CPU ? DeviceId{} : DeviceId{Device::kCuda, device}),
+        device_(ReadDevice(device)),
         threads_(threads),
         own_(std::make_shared<Preprocessor>(params, device_, threads)) {}
 
@@ -242,7 +242,6 @@ endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t
   return c_api::Guarded([&] {
     c_api::Require(made, "made");
     *made = nullptr;
-    c_api::CheckDevice(device);
     const auto params = endcap::ParsePreprocessParams(c_api::ReadParameters(parameters, count));
     *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads), device,
                                     std::string(PreprocessOutputs(params)[0].name)};
