@@ -40,7 +40,6 @@ template <typename Body>
 int32_t OnDevice(int32_t device, Body body) noexcept {
   return Guard([&] {
     const DeviceGuard guard(device);
-    const RelaxedCaptureMode relaxed;
     body();
   });
 }
@@ -117,14 +116,8 @@ constexpr CudaApi kApi = {
     .release_pinned = Call<ReleasePinned>,
     .copy = Call<Copy>,
     .fill = Call<Fill>,
-    .locate =
-        [](const void* memory, CudaMemoryKind* kind, int32_t* device) {
-          return Guard([&] {
-            const MemoryPlace place = Locate(memory);
-            *kind = place.kind;
-            *device = place.device;
-          });
-        },
+    .locate = [](const void* memory,
+                 CudaMemoryPlace* place) { return Guard([&] { *place = Locate(memory); }); },
 
     .create_stream = Make<CreateStream>,
     .destroy_stream = Call<DestroyStream>,

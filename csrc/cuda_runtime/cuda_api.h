@@ -17,6 +17,11 @@ inline constexpr uint64_t kUnusableByCapture = UINT64_MAX;
 
 enum class CudaMemoryKind : int32_t { kHost, kPinned, kDevice };
 
+struct CudaMemoryPlace {
+  CudaMemoryKind kind = CudaMemoryKind::kHost;
+  int32_t device = -1;  // -1: memory that CUDA does not know
+};
+
 struct CudaDeviceFacts {
   char name[256];
   int32_t compute_major;
@@ -57,7 +62,7 @@ struct CudaApi {
   int32_t (*release_pinned)(int32_t device, void* memory);
   int32_t (*copy)(int32_t device, void* to, const void* from, size_t bytes, void* stream);
   int32_t (*fill)(int32_t device, void* to, int32_t byte, size_t bytes, void* stream);
-  int32_t (*locate)(const void* memory, CudaMemoryKind* kind, int32_t* device);
+  int32_t (*locate)(const void* memory, CudaMemoryPlace* place);
 
   int32_t (*create_stream)(int32_t device, void** stream);  // does not wait for the default stream
   int32_t (*destroy_stream)(int32_t device, void* stream);

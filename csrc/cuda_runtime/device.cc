@@ -103,18 +103,16 @@ class AnyContext {
 DeviceGuard::DeviceGuard(int32_t device) {
   before_ = CurrentContext();
   Check(cudaSetDevice(device), "cudaSetDevice");
-}
-
-// NOLINTNEXTLINE(bugprone-exception-escape): the constructor has found the driver once and for all
-DeviceGuard::~DeviceGuard() { (void)TheDriver().set_context(static_cast<CUcontext>(before_)); }
-
-RelaxedCaptureMode::RelaxedCaptureMode() {
   Check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
 }
 
-RelaxedCaptureMode::~RelaxedCaptureMode() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+// NOLINTNEXTLINE(bugprone-exception-escape): the constructor has found the driver once and for all
+DeviceGuard::~DeviceGuard() {
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+  (void)TheDriver().set_context(static_cast<CUcontext>(before_));
+}
 
-MemoryPlace Locate(const void* memory) {
+CudaMemoryPlace Locate(const void* memory) {
   const AnyContext context;
   // Without a context the process has no device memory.
   if (CurrentContext() == nullptr) return {};

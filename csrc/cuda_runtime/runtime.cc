@@ -43,10 +43,9 @@ void RequireCuda(int device_id) {
 
 int FindCudaDevice(const void* memory) noexcept {
   const CudaApi* api = GetCudaLibrary().api;
-  CudaMemoryKind kind = CudaMemoryKind::kHost;
-  int32_t device = -1;
-  if (api == nullptr || api->locate(memory, &kind, &device) != 0) return -1;
-  return kind == CudaMemoryKind::kDevice ? device : -1;
+  CudaMemoryPlace place;
+  if (api == nullptr || api->locate(memory, &place) != 0) return -1;
+  return place.kind == CudaMemoryKind::kDevice ? place.device : -1;
 }
 
 std::shared_ptr<void> NewCudaStream(int device_id) {
