@@ -29,18 +29,8 @@ struct DecodeScratch {
   std::vector<float> class_limits;         // of FillClassLimits
 
   void Trim() {
-    TrimScratch(keys);
-    TrimScratch(spare_keys);
-    TrimScratch(head);
-    TrimScratch(scores);
-    TrimScratch(anchors);
-    TrimScratch(row);
-    TrimScratch(passing);
-    TrimScratch(best);
-    TrimScratch(best_class);
-    TrimScratch(powers);
-    TrimScratch(dropped);
-    TrimScratch(class_limits);
+    TrimScratch(keys, spare_keys, head, scores, anchors, row, passing, best, best_class, powers,
+                dropped, class_limits);
   }
 };
 

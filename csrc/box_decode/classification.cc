@@ -86,8 +86,7 @@ void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScor
   for (const int32_t id : result.class_ids) {
     result.scores.push_back(scores[static_cast<size_t>(id)]);
   }
-  TrimScratch(converted);
-  TrimScratch(order);
+  TrimScratch(converted, order);
 }
 
 }  // namespace endcap

@@ -145,6 +145,10 @@ struct HeadFamilyInfo {
 
 const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept;
 
+inline bool HasAngles(const HeadParams& head) noexcept {
+  return GetFamily(head.family).extra == HeadExtra::kAngle;
+}
+
 inline HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
   return GetFamily(params.family).specs(params);
 }

@@ -37,9 +37,12 @@ float GreatestFloatAtMost(double limit) noexcept;
 // stays below this, per vector.
 inline constexpr size_t kMaxKeptBytes = size_t{16} << 20;
 
-template <typename T>
-void TrimScratch(std::vector<T>& scratch) {
-  if (scratch.capacity() * sizeof(T) > kMaxKeptBytes) std::vector<T>().swap(scratch);
+template <typename... T>
+void TrimScratch(std::vector<T>&... scratch) {
+  const auto trim = []<typename Value>(std::vector<Value>& vector) {
+    if (vector.capacity() * sizeof(Value) > kMaxKeptBytes) std::vector<Value>().swap(vector);
+  };
+  (trim(scratch), ...);
 }
 
 // Calls scratch.Trim() at the end of its block, also when that is an exception.

@@ -3,14 +3,12 @@
 #include <png.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "common/fail.h"
 #include "common/half.h"
-#include "masks/class_map.h"
+#include "masks/implementations.h"
 #include "masks/masks.h"
-#include "masks/rle.h"
 
 namespace endcap {
 namespace {
@@ -180,19 +178,17 @@ void EncodeClassRles(const uint8_t* map, const MaskSize& size, int count,
     for (size_t at = x; at < size.pixels(); at += width) columns.push_back(map[at]);
   }
   std::vector<RleCounts> counts(kMaxIds);
-  std::array<bool, kMaxIds> present{};
   for (auto begin = columns.begin(); begin != columns.end();) {
     const uint8_t id = *begin;
     const auto end = std::find_if(begin, columns.end(), [id](uint8_t each) { return each != id; });
     counts[id].Add(static_cast<uint32_t>(begin - columns.begin()),
                    static_cast<uint32_t>(end - columns.begin()));
-    present[id] = true;
     begin = end;
   }
   rles.assign(static_cast<size_t>(count), {});
   size_t bytes = 0;
   for (size_t id = 0; id < rles.size(); ++id) {
-    if (present[id]) counts[id].Write(static_cast<uint32_t>(size.pixels()), rles[id]);
+    if (!counts[id].empty()) counts[id].Write(static_cast<uint32_t>(size.pixels()), rles[id]);
     bytes += rles[id].size();
     CheckRleBytes(bytes, id + 1, size.width, size.height);
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/vector_operations-inl.h"
-#include "masks/class_map.h"
+#include "masks/implementations.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {

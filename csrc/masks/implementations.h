@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "common/score_order.h"
 #include "masks/region.h"
 #include "masks/rle.h"
 
@@ -37,7 +39,7 @@ struct PackedColumns {
   std::vector<float> weight;         // of the right one
   std::vector<float> rows;           // two rows of prototype pixels, interpolated along x
 
-  void Trim();
+  void Trim() { TrimScratch(left, right, weight, rows); }
 };
 
 // The same bits.
@@ -55,11 +57,29 @@ struct ColumnScratch {
   std::vector<float> values;       // a column of the mask, at the rows of the prototypes
   std::vector<uint64_t> positive;  // a bit for each value
 
-  void Trim();
+  void Trim() { TrimScratch(transposed, values, positive); }
 };
 
 // The same runs. Between two rows of the prototypes the values of a column are monotonic, so that a
 // run can begin or end only between rows whose signs differ; only those pixels are searched.
 void AddRunsSimd(const MaskLogits& mask, size_t height, ColumnScratch& scratch, RleCounts& counts);
+
+// The logits of a class map, [classes][height][width], finite.
+struct ClassLogits {
+  const float* values;
+  size_t classes, height, width;
+
+  const float* row(size_t class_id, int32_t y) const noexcept {
+    return values + (class_id * height + static_cast<size_t>(y)) * width;
+  }
+  // What the first class must be greater than to be chosen, and its id.
+  float lowest() const noexcept {
+    return classes == 1 ? 0.0F : -std::numeric_limits<float>::infinity();
+  }
+  size_t first_id() const noexcept { return classes == 1 ? 1 : 0; }
+};
+
+// As MapLogitsScalar of class_map.cc.
+void MapLogitsSimd(const ClassLogits& logits, const MaskTaps& x, const MaskTaps& y, uint8_t* map);
 
 }  // namespace endcap

@@ -1,4 +1,3 @@
-#include "common/score_order.h"
 #include "masks/implementations.h"
 
 // The definition: each pixel on its own.
@@ -36,13 +35,6 @@ void PackMaskScalar(const MaskLogits& mask, size_t row_bytes, uint8_t* out) {
   }
 }
 
-void PackedColumns::Trim() {
-  TrimScratch(left);
-  TrimScratch(right);
-  TrimScratch(weight);
-  TrimScratch(rows);
-}
-
 void AddColumnRuns(const MaskLogits& mask, size_t x, size_t height, RleCounts& counts) {
   const PixelRange& rows = mask.region.rows;
   for (auto y = static_cast<size_t>(rows.begin); y < static_cast<size_t>(rows.end); ++y) {
@@ -57,12 +49,6 @@ void AddRunsScalar(const MaskLogits& mask, size_t height, RleCounts& counts) {
   for (auto x = static_cast<size_t>(columns.begin); x < static_cast<size_t>(columns.end); ++x) {
     AddColumnRuns(mask, x, height, counts);
   }
-}
-
-void ColumnScratch::Trim() {
-  TrimScratch(transposed);
-  TrimScratch(values);
-  TrimScratch(positive);
 }
 
 }  // namespace endcap

@@ -6,7 +6,6 @@
 
 #include "common/fail.h"
 #include "common/map_box.h"
-#include "common/score_order.h"
 
 namespace endcap {
 namespace {
@@ -123,13 +122,6 @@ void MaskTaps::Make(const MaskAxis& axis) {
     }
   }
   std::fill(begin.begin() + static_cast<std::ptrdiff_t>(reached), begin.end(), axis.pixels);
-}
-
-void MaskTaps::Trim() {
-  TrimScratch(first);
-  TrimScratch(second);
-  TrimScratch(weight);
-  TrimScratch(begin);
 }
 
 }  // namespace endcap

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/score_order.h"
 #include "endcap/masks.h"
 #include "masks/masks.h"
 
@@ -21,7 +22,7 @@ struct MaskTaps {
   std::vector<int32_t> begin;   // [prototypes + 1]: the first pixel with `first` >= the index
 
   void Make(const MaskAxis& axis);
-  void Trim();
+  void Trim() { TrimScratch(first, second, weight, begin); }
 };
 
 // The pixels of a mask that lie in its box, and the prototype pixels around their centres.

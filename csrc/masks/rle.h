@@ -31,6 +31,9 @@ class RleCounts {
     end_ = end;
   }
 
+  // Whether Add has been called since Clear.
+  bool empty() const noexcept { return counts_.empty(); }
+
   // Writes the compressed string of a mask of `pixels` pixels: each length, from the fourth on
   // minus the one two before, in groups of 5 bits, the lowest first.
   void Write(uint32_t pixels, std::string& rle);

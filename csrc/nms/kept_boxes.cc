@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/score_order.h"
 #include "nms/iou.h"
 
 namespace endcap {
@@ -164,14 +163,6 @@ void KeptBoxes::AddToChain(uint32_t& chain, const float* box, float area) {
   block.x2[place] = box[2];
   block.y2[place] = box[3];
   block.area[place] = area;
-}
-
-void KeptBoxes::Trim() {
-  TrimScratch(classes_.memory());
-  TrimScratch(grids_);
-  TrimScratch(class_sizes_);
-  TrimScratch(chains_);
-  TrimScratch(blocks_);
 }
 
 }  // namespace endcap

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "common/score_order.h"
 #include "nms/class_numbers.h"
 
 namespace endcap {
@@ -80,7 +81,7 @@ class KeptBoxes {
     return area >= grid.smallest_in_wide * least_area_ratio_;
   }
 
-  void Trim();
+  void Trim() { TrimScratch(classes_.memory(), grids_, class_sizes_, chains_, blocks_); }
 
  private:
   void Measure(std::span<const float> boxes_xyxy);

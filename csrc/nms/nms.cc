@@ -62,10 +62,7 @@ class SortedKeys {
     // Candidates from box_decode are in order already.
     if (!std::is_sorted(keys.begin(), keys.end())) SortKeys(keys, memory_.spare);
   }
-  ~SortedKeys() {
-    TrimScratch(memory_.keys);
-    TrimScratch(memory_.spare);
-  }
+  ~SortedKeys() { TrimScratch(memory_.keys, memory_.spare); }
   SortedKeys(const SortedKeys&) = delete;
   SortedKeys& operator=(const SortedKeys&) = delete;
 

@@ -68,12 +68,7 @@ class RotatedSuppressors {
     boxes_.push_back(box);
   }
 
-  void Trim() {
-    TrimScratch(classes_.memory());
-    TrimScratch(chains_);
-    TrimScratch(blocks_);
-    TrimScratch(boxes_);
-  }
+  void Trim() { TrimScratch(classes_.memory(), chains_, blocks_, boxes_); }
 
  private:
   ClassNumbers classes_;

@@ -15,7 +15,6 @@
 #include "endcap/thread_pool.h"
 #include "postprocess/device.h"
 #include "postprocess/outputs.h"
-#include "postprocess/tile_merge.h"
 
 namespace endcap {
 namespace {
@@ -59,17 +58,11 @@ struct ItemScratch {
   ExtraScratch extras;
 
   void Trim() {
-    TrimScratch(candidates.boxes_xyxy);
-    TrimScratch(candidates.scores);
-    TrimScratch(candidates.class_ids);
-    TrimScratch(candidates.indices);
-    TrimScratch(kept);
-    TrimScratch(classes.probabilities);
+    TrimScratch(candidates.boxes_xyxy, candidates.scores, candidates.class_ids, candidates.indices,
+                kept, classes.probabilities);
     extras.Trim();
   }
 };
-
-bool HasAngles(const HeadParams& head) { return GetFamily(head.family).extra == HeadExtra::kAngle; }
 
 // extras.boxes: the candidates of a head with angles.
 void Suppress(const PostprocessParams& params, const Candidates& candidates,

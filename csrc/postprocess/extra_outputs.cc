@@ -3,7 +3,6 @@
 
 #include "box_decode/families.h"
 #include "common/half.h"
-#include "common/score_order.h"
 #include "common/select_implementation.h"
 #include "endcap/masks.h"
 #include "postprocess/outputs.h"
@@ -128,12 +127,6 @@ KeypointRule MakeKeypointRule(const HeadParams& head) {
   const bool normalized = head.ResolvedBoxUnit() == BoxUnit::kNormalized;
   return {normalized ? static_cast<float>(head.input_width) : 1.0F,
           normalized ? static_cast<float>(head.input_height) : 1.0F, head.keypoint_values == 3};
-}
-
-void ExtraScratch::Trim() {
-  TrimScratch(values);
-  TrimScratch(boxes);
-  TrimScratch(prototypes);
 }
 
 void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,

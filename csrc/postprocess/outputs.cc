@@ -146,7 +146,7 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
                     std::span<const int64_t> kept, const Geometry* geometry,
                     const PostprocessOutput& output) {
   const size_t rows = std::min(kept.size(), static_cast<size_t>(params.max_detections));
-  const bool rotated = GetFamily(params.head.family).extra == HeadExtra::kAngle;
+  const bool rotated = HasAngles(params.head);
   auto* boxes = rotated ? nullptr : Data<float>(output, kBoxes);
   auto* scores = Data<float>(output, kScores);
   auto* classes = Data<int32_t>(output, kClasses);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "common/score_order.h"
 #include "endcap/box_decode.h"
 #include "endcap/postprocess.h"
 #include "postprocess/map_extras.h"
@@ -46,7 +48,7 @@ struct ExtraScratch {
   std::vector<float> boxes;  // with angles: xywhr of every candidate; with masks: xyxy of the kept
   std::vector<float> prototypes;  // or the logits of the kept queries' masks
 
-  void Trim();
+  void Trim() { TrimScratch(values, boxes, prototypes); }
 };
 
 // One image's detections, after suppression.
@@ -65,5 +67,13 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
 void WriteEmptyExtras(const PostprocessParams& params, const PostprocessOutput& output);
 
 KeypointRule MakeKeypointRule(const HeadParams& head);
+
+using RunTiles = std::function<std::vector<PostprocessItem>(std::span<const PostprocessInput> tiles,
+                                                            std::span<const PostprocessOutput>)>;
+
+// Runs an image's tiles as images, and merges their detections into `output`. Times: that of the
+// tiles is box_decode_ns, that of the merging nms_ns.
+PostprocessItem MergeTiles(const PostprocessParams& params, const PostprocessInput& image,
+                           const PostprocessOutput& output, const RunTiles& run);
 
 }  // namespace endcap

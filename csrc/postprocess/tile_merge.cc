@@ -1,5 +1,3 @@
-#include "postprocess/tile_merge.h"
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -24,10 +22,6 @@ T* Rows(const PostprocessOutput& output, size_t position) {
   return static_cast<T*>(output.tensors[position].data);
 }
 
-bool HasAngles(const PostprocessParams& params) {
-  return GetFamily(params.head.family).extra == HeadExtra::kAngle;
-}
-
 // Memory for the detections of tiles; of masks and keypoints for what the image's outputs want.
 struct TileOutputs {
   TileOutputs(const PostprocessParams& params, size_t tiles, const PostprocessOutput& image)
@@ -35,7 +29,8 @@ struct TileOutputs {
     for (const TensorSpec& spec : PostprocessOutputs(params)) {
       const size_t at = memory.size();
       TensorView view{nullptr, spec.dtype, spec.shape, spec.rank};
-      const bool used = at < kExtraOutput || HasAngles(params) || image.tensors[at].data != nullptr;
+      const bool used =
+          at < kExtraOutput || HasAngles(params.head) || image.tensors[at].data != nullptr;
       memory.emplace_back(used ? tiles * view.size_bytes() : 0);
       for (size_t i = 0; i < tiles; ++i) {
         if (used) view.data = memory.back().data() + i * view.size_bytes();
@@ -66,7 +61,7 @@ struct Found {
       scores.push_back(Rows<float>(tile, kScoreRows)[row]);
       if (!params.class_agnostic) classes.push_back(Rows<int32_t>(tile, kClassRows)[row]);
       places.emplace_back(number, row);
-      if (!HasAngles(params)) continue;
+      if (!HasAngles(params.head)) continue;
       xywhr.insert(xywhr.end(), {(box[0] + box[2]) / 2, (box[1] + box[3]) / 2, box[2] - box[0],
                                  box[3] - box[1], Rows<float>(tile, kExtraOutput)[row]});
     }
@@ -91,7 +86,7 @@ bool Matches(const PostprocessParams& params, const float* a, const float* b) {
 // overlap with the union so far is that large, too, and dropped elsewhere.
 std::vector<int64_t> Keep(const PostprocessParams& params, const Found& found,
                           std::vector<float>& united) {
-  if (HasAngles(params)) {
+  if (HasAngles(params.head)) {
     return NmsRotated(found.xywhr, found.scores, found.classes,
                       {params.merge_threshold, params.max_detections, params.rotated_nms});
   }

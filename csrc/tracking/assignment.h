@@ -39,10 +39,7 @@ class Assignment {
                                  size_t columns, const FillRow& fill);
 
   // Frees what a call of unusual size has left.
-  void Trim() {
-    TrimScratch(sorted_);
-    TrimScratch(costs_);
-  }
+  void Trim() { TrimScratch(sorted_, costs_); }
 
  private:
   void Begin(std::span<const Edge> edges, size_t rows, size_t columns);
