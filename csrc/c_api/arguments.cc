@@ -20,7 +20,9 @@ constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 }  // namespace
 
-void FailNull(const char* name) { FailArgument(name, " is NULL"); }
+void Require(const void* argument, const char* name) {
+  if (argument == nullptr) FailArgument(name, " is NULL");
+}
 
 void RequireArray(const void* array, const char* name, size_t count) {
   if (count > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {

@@ -14,13 +14,8 @@
 
 namespace endcap::c_api {
 
-[[noreturn]] void FailNull(const char* name);
-
 // Throws kInvalidArgument, naming the argument, where it is NULL.
-template <typename T>
-void Require(const T* argument, const char* name) {
-  if (argument == nullptr) FailNull(name);
-}
+void Require(const void* argument, const char* name);
 
 // Throws kInvalidArgument for more items than a run can take, and for an array that is NULL though
 // it has items.

@@ -188,15 +188,6 @@ int64_t ToCount(size_t rois) {
   return static_cast<int64_t>(std::min(rois, kMost));
 }
 
-std::vector<Roi> ReadRois(const float* rois, size_t count) {
-  std::vector<Roi> regions;
-  regions.reserve(count);
-  for (size_t i = 0; i < count; ++i, rois += 4) {
-    regions.push_back({rois[0], rois[1], rois[2], rois[3]});
-  }
-  return regions;
-}
-
 // Returns the messages of the regions, and the image's after them.
 std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& image,
                                  const float* rois,
@@ -205,6 +196,7 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
   CheckRoiCount(engines.params(), ToCount(outputs.size()));
   TensorSize size = ReadSize(engines.params(), 0, 0);
   std::vector<PreprocessOutput> places;
+  std::vector<Roi> regions;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const TensorSize wanted = ReadSize(engines.params(), outputs[i].height, outputs[i].width);
     if (i == 0) size = wanted;
@@ -214,8 +206,9 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
                    ": give the regions of one image one size");
     }
     places.push_back(ReadOutput(engines, outputs[i], i));
+    const float* roi = rois + 4 * i;
+    regions.push_back({roi[0], roi[1], roi[2], roi[3]});
   }
-  const std::vector<Roi> regions = ReadRois(rois, outputs.size());
   const PreprocessInput input{ReadImage(engines, image, 0), regions, places};
   PreprocessItem item = std::move(engines.Get(size)->Run({&input, 1}, stream).front());
   std::vector<std::string> messages;
