@@ -26,9 +26,7 @@ pybind11::class_<T> BindClass(pybind11::module_& module, const char* name) {
 }
 
 // One function per file bind_*.cc.
-void BindArrays(pybind11::module_& module);
 void BindContract(pybind11::module_& module);
-void BindErrors(pybind11::module_& module);
 void BindCuda(pybind11::module_& module);
 void BindImplementations(pybind11::module_& module);
 void BindDecode(pybind11::module_& module);

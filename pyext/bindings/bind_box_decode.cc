@@ -11,17 +11,12 @@ namespace py = pybind11;
 namespace endcap::python {
 namespace {
 
-template <typename T>
-py::array_t<T> ToArray(const std::vector<T>& values) {
-  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
-}
-
 // (boxes [N,4], scores [N], class_ids [N], indices [N], truncated, dropped); tensors have a batch
 // of 1.
 py::tuple BoxDecodeOne(const ParameterList& parameters, const std::vector<py::array>& tensors) {
   const PostprocessParams params = ParsePostprocessParams(parameters);
   std::vector<ConstTensorView> views;
-  for (const py::array& tensor : tensors) views.push_back(ItemView(tensor, 0));
+  for (const py::array& tensor : tensors) views.push_back(BatchTensor(tensor).Item(0));
   Candidates candidates;
   {
     const ReleasedGil released;

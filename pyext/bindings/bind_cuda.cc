@@ -16,8 +16,6 @@ namespace py = pybind11;
 namespace endcap::python {
 namespace {
 
-using Shape = std::vector<int64_t>;
-
 // (available, reason, library_path, driver_version, runtime_version, architectures, devices); a
 // device is (id, name, compute_major, compute_minor, multiprocessors, memory_bytes, covered).
 using DeviceRow = std::tuple<int, std::string, int, int, int, int64_t, bool>;
@@ -25,11 +23,8 @@ using StateRow =
     std::tuple<bool, std::string, std::string, int, int, std::string, std::vector<DeviceRow>>;
 
 StateRow DescribeState() {
-  const CudaState* state = nullptr;
-  {
-    const ReleasedGil released;  // the first call loads a library
-    state = &DescribeCuda();
-  }
+  // The first call loads a library.
+  const CudaState* state = WithoutGil([] { return &DescribeCuda(); });
   std::vector<DeviceRow> devices;
   for (const CudaDevice& device : state->devices) {
     devices.emplace_back(device.id, device.name, device.compute_major, device.compute_minor,
@@ -45,8 +40,6 @@ std::tuple<bool, std::string, std::string, std::string> DescribeNvjpegState(int 
   const NvjpegState state = DescribeNvjpeg(device_id);
   return {state.available, state.reason, state.library_path, state.version};
 }
-
-CudaTarget MakeTarget(int device_id, StreamHandle stream) { return {device_id, ToStream(stream)}; }
 
 }  // namespace
 }  // namespace endcap::python
@@ -65,49 +58,22 @@ void BindCuda(py::module_& module) {
       "order_cuda_after",
       [](int device_id, StreamHandle stream, StreamHandle before) {
         if (ToStream(stream) == ToStream(before)) return;
-        endcap::OrderCudaAfter(MakeTarget(device_id, stream), ToStream(before));
+        endcap::OrderCudaAfter({device_id, ToStream(stream)}, ToStream(before));
       },
       py::arg("device_id"), py::arg("stream"), py::arg("before"), py::call_guard<ReleasedGil>());
 
   BindClass<CudaTensor>(module, "CudaTensor")
-      .def_static(
-          "empty",
-          [](const std::string& type, Shape shape, int device_id, StreamHandle stream,
-             const py::object& stream_owner) {
-            return EmptyCuda(type, std::move(shape), MakeTarget(device_id, stream), stream_owner);
-          },
-          py::arg("type_string"), py::arg("shape"), py::arg("device_id"), py::arg("stream"),
-          py::arg("stream_owner"))
-      .def_static(
-          "empty_arrays",
-          [](const std::vector<std::pair<Shape, std::string>>& specs, int device_id,
-             StreamHandle stream, const py::object& stream_owner) {
-            return EmptyCudaArrays(specs, MakeTarget(device_id, stream), stream_owner);
-          },
-          py::arg("specs"), py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
-      .def_static(
-          "upload",
-          [](const py::array& array, int device_id, StreamHandle stream,
-             const py::object& stream_owner) {
-            return UploadToCuda(array, MakeTarget(device_id, stream), stream_owner);
-          },
-          py::arg("array"), py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
-      .def_static(
-          "borrow",
-          [](StreamHandle pointer, const std::string& type, Shape shape,
-             const std::optional<Shape>& strides, int device_id, StreamHandle stream,
-             py::object owner) {
-            return BorrowCuda(pointer, type, std::move(shape), strides,
-                              MakeTarget(device_id, stream), std::move(owner));
-          },
-          py::arg("pointer"), py::arg("type_string"), py::arg("shape"), py::arg("strides"),
-          py::arg("device_id"), py::arg("stream"), py::arg("owner"))
-      .def_static(
-          "from_dlpack",
-          [](const py::capsule& capsule, int device_id, StreamHandle stream) {
-            return FromDlpack(capsule, MakeTarget(device_id, stream));
-          },
-          py::arg("capsule"), py::arg("device_id"), py::arg("stream"))
+      .def_static("empty", EmptyCuda, py::arg("type_string"), py::arg("shape"),
+                  py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
+      .def_static("empty_arrays", EmptyCudaArrays, py::arg("specs"), py::arg("device_id"),
+                  py::arg("stream"), py::arg("stream_owner"))
+      .def_static("upload", UploadToCuda, py::arg("array"), py::arg("device_id"), py::arg("stream"),
+                  py::arg("stream_owner"))
+      .def_static("borrow", BorrowCuda, py::arg("pointer"), py::arg("type_string"),
+                  py::arg("shape"), py::arg("strides"), py::arg("device_id"), py::arg("stream"),
+                  py::arg("owner"))
+      .def_static("from_dlpack", FromDlpack, py::arg("capsule"), py::arg("device_id"),
+                  py::arg("stream"))
       .def_property_readonly("type_string", &CudaTensor::type_string)
       .def_readonly("shape", &CudaTensor::shape)
       .def_property_readonly("strides", &CudaTensor::StridesBytes)

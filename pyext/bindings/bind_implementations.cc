@@ -21,16 +21,8 @@ void BindImplementations(py::module_& module) {
     }
     return rows;
   });
-  module.def(
-      "force_implementation",
-      [](const std::string& implementation) { endcap::ForceImplementation(implementation); },
-      py::arg("implementation"));
-  module.def("simd_targets", [] {
-    const auto names = endcap::SimdTargets();
-    return std::vector<std::string>(names.begin(), names.end());
-  });
-  module.def("simd_target", [] { return std::string(endcap::SimdTarget()); });
-  module.def(
-      "force_simd_target", [](const std::string& name) { endcap::ForceSimdTarget(name); },
-      py::arg("name"));
+  module.def("force_implementation", endcap::ForceImplementation, py::arg("implementation"));
+  module.def("simd_targets", endcap::SimdTargets);
+  module.def("simd_target", endcap::SimdTarget);
+  module.def("force_simd_target", endcap::ForceSimdTarget, py::arg("name"));
 }

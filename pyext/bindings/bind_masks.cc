@@ -14,11 +14,6 @@ namespace {
 
 using Floats = py::array_t<float, py::array::c_style>;
 
-template <typename T, int Flags>
-std::span<const T> AsSpan(const py::array_t<T, Flags>& array) {
-  return {array.data(), static_cast<size_t>(array.size())};
-}
-
 template <typename Value>
 Value Named(const std::string& name,
             std::initializer_list<std::pair<std::string_view, Value>> names) {
@@ -28,87 +23,51 @@ Value Named(const std::string& name,
   throw Error(ErrorCode::kInvalidArgument, "no mask resolution or implementation is named " + name);
 }
 
-// What one call is about; the arrays outlive it.
-struct MaskCall {
-  MaskPrototypes prototypes;
-  MaskDetections detections;
-  std::optional<Geometry> geometry;
-  MaskPlan plan;
-  Implementation implementation;
-
-  // prototypes [M,Hp,Wp], coefficients [N,M], boxes [N,4], geometry [8] or none; input_size is
-  // height, width.
-  MaskCall(const Floats& pixels, const Floats& coefficients, const Floats& boxes,
-           const std::string& resolution, const std::pair<int, int>& input_size,
-           const std::optional<Floats>& geometry_row, const std::string& implementation_name) {
-    const bool rows_fit = boxes.ndim() == 2 && boxes.shape(1) == 4 && coefficients.ndim() == 2 &&
-                          coefficients.shape(0) == boxes.shape(0);
-    if (!rows_fit) {
-      throw Error(ErrorCode::kInvalidArgument, "boxes need a shape [N,4], coefficients [N,M]");
-    }
-    if (pixels.ndim() != 3 || (geometry_row && geometry_row->size() != Geometry::kSize)) {
-      throw Error(ErrorCode::kInvalidArgument, "prototypes need 3 axes, geometry 8 numbers");
-    }
-    prototypes = {pixels.data(), static_cast<int>(pixels.shape(0)),
-                  static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(2))};
-    detections = {AsSpan(coefficients), AsSpan(boxes), {}};
-    if (geometry_row) geometry = Geometry::FromArray(geometry_row->data());
-    plan = {Named<MaskResolution>(resolution, {{"prototype", MaskResolution::kPrototype},
-                                               {"input", MaskResolution::kInput},
-                                               {"source", MaskResolution::kSource}}),
-            input_size.first, input_size.second, geometry ? &*geometry : nullptr};
-    implementation = Named<Implementation>(
-        implementation_name,
-        {{"scalar", Implementation::kScalar}, {"simd", Implementation::kSimd}});
+// prototypes [M,Hp,Wp], coefficients [N,M], boxes [N,4], geometry [8] or none; input_size is
+// height, width. Returns the packed masks, uint8 [N,H,bytes of a row], or with `encoded` the size
+// (height, width) and one string for each mask.
+py::object MakeMasks(const Floats& pixels, const Floats& coefficients, const Floats& boxes,
+                     const std::string& resolution, const std::pair<int, int>& input_size,
+                     const std::optional<Floats>& geometry_row,
+                     const std::string& implementation_name, bool encoded) {
+  const bool rows_fit = boxes.ndim() == 2 && boxes.shape(1) == 4 && coefficients.ndim() == 2 &&
+                        coefficients.shape(0) == boxes.shape(0);
+  if (!rows_fit) {
+    throw Error(ErrorCode::kInvalidArgument, "boxes need a shape [N,4], coefficients [N,M]");
   }
-  MaskCall(const MaskCall&) = delete;
-  MaskCall& operator=(const MaskCall&) = delete;
-};
-
-// uint8 [N,H,bytes of a row].
-py::array_t<uint8_t> PackMasks(const Floats& prototypes, const Floats& coefficients,
-                               const Floats& boxes, const std::string& resolution,
-                               const std::pair<int, int>& input_size,
-                               const std::optional<Floats>& geometry,
-                               const std::string& implementation) {
-  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry,
-                      implementation);
-  const MaskSize size = ComputeMaskSize(call.prototypes, call.plan);
+  if (pixels.ndim() != 3 || (geometry_row && geometry_row->size() != Geometry::kSize)) {
+    throw Error(ErrorCode::kInvalidArgument, "prototypes need 3 axes, geometry 8 numbers");
+  }
+  const MaskPrototypes prototypes = {pixels.data(), static_cast<int>(pixels.shape(0)),
+                                     static_cast<int>(pixels.shape(1)),
+                                     static_cast<int>(pixels.shape(2))};
+  const MaskDetections detections = {AsSpan(coefficients), AsSpan(boxes), {}};
+  std::optional<Geometry> geometry;
+  if (geometry_row) geometry = Geometry::FromArray(geometry_row->data());
+  const MaskPlan plan = {
+      Named<MaskResolution>(resolution, {{"prototype", MaskResolution::kPrototype},
+                                         {"input", MaskResolution::kInput},
+                                         {"source", MaskResolution::kSource}}),
+      input_size.first, input_size.second, geometry ? &*geometry : nullptr};
+  const auto implementation = Named<Implementation>(
+      implementation_name, {{"scalar", Implementation::kScalar}, {"simd", Implementation::kSimd}});
+  const MaskSize size = ComputeMaskSize(prototypes, plan);
+  if (encoded) {
+    std::vector<std::string> rles;
+    WithoutGil([&] { EncodeMasks(prototypes, detections, plan, implementation, rles); });
+    return py::make_tuple(py::make_tuple(size.height, size.width), ToBytes(rles));
+  }
   py::array_t<uint8_t> packed({boxes.shape(0), static_cast<py::ssize_t>(size.height),
                                static_cast<py::ssize_t>(size.packed_row_bytes())});
   uint8_t* bits = packed.mutable_data();
   std::fill_n(bits, packed.size(), uint8_t{0});
-  const ReleasedGil released;
-  WritePackedMasks(call.prototypes, call.detections, call.plan, call.implementation, bits);
+  WithoutGil([&] { WritePackedMasks(prototypes, detections, plan, implementation, bits); });
   return packed;
-}
-
-// The size (height, width) and one string for each mask.
-py::tuple EncodeMaskRles(const Floats& prototypes, const Floats& coefficients, const Floats& boxes,
-                         const std::string& resolution, const std::pair<int, int>& input_size,
-                         const std::optional<Floats>& geometry, const std::string& implementation) {
-  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry,
-                      implementation);
-  const MaskSize size = ComputeMaskSize(call.prototypes, call.plan);
-  std::vector<std::string> strings;
-  {
-    const ReleasedGil released;
-    EncodeMasks(call.prototypes, call.detections, call.plan, call.implementation, strings);
-  }
-  py::list rles;
-  for (const std::string& rle : strings) rles.append(py::bytes(rle));
-  return py::make_tuple(py::make_tuple(size.height, size.width), rles);
 }
 
 // columns: uint8, any shape, C-contiguous: the pixels of a mask, column after column.
 py::bytes EncodeColumns(const py::array_t<uint8_t, py::array::c_style>& columns) {
-  std::string rle;
-  {
-    const auto pixels = AsSpan(columns);
-    const ReleasedGil released;
-    rle = EncodeRle(pixels);
-  }
-  return py::bytes(rle);
+  return py::bytes(WithoutGil([&] { return EncodeRle(AsSpan(columns)); }));
 }
 
 // Fills `columns`.
@@ -122,14 +81,10 @@ void DecodeColumns(const std::string& rle, py::array_t<uint8_t, py::array::c_sty
 }  // namespace endcap::python
 
 void BindMasks(py::module_& module) {
-  using endcap::python::EncodeMaskRles;
-  using endcap::python::PackMasks;
-  module.def("pack_masks", PackMasks, py::arg("prototypes"), py::arg("coefficients"),
-             py::arg("boxes"), py::arg("resolution"), py::arg("input_size"), py::arg("geometry"),
-             py::arg("implementation"));
-  module.def("encode_masks", EncodeMaskRles, py::arg("prototypes"), py::arg("coefficients"),
-             py::arg("boxes"), py::arg("resolution"), py::arg("input_size"), py::arg("geometry"),
-             py::arg("implementation"));
+  module.def("make_masks", endcap::python::MakeMasks, py::arg("prototypes"),
+             py::arg("coefficients"), py::arg("boxes"), py::arg("resolution"),
+             py::arg("input_size"), py::arg("geometry"), py::arg("implementation"),
+             py::arg("encoded"));
   module.def("encode_rle", endcap::python::EncodeColumns, py::arg("columns").noconvert());
   module.def("decode_rle", endcap::python::DecodeColumns, py::arg("rle"),
              py::arg("columns").noconvert());

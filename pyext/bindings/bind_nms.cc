@@ -16,15 +16,8 @@ namespace {
 // boxes [N,4] float32, scores [N] float32, class_ids [N] int32 or empty; C-contiguous.
 py::array_t<int64_t> RunNms(const py::array_t<float>& boxes, const py::array_t<float>& scores,
                             const py::array_t<int32_t>& class_ids, double iou_threshold) {
-  std::vector<int64_t> kept;
-  {
-    const auto boxes_span = AsSpan(boxes);
-    const auto scores_span = AsSpan(scores);
-    const auto classes_span = AsSpan(class_ids);
-    const ReleasedGil released;
-    kept = Nms(boxes_span, scores_span, classes_span, {iou_threshold, -1});
-  }
-  return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
+  return ToArray(WithoutGil(
+      [&] { return Nms(AsSpan(boxes), AsSpan(scores), AsSpan(class_ids), {iou_threshold, -1}); }));
 }
 
 // boxes [N,5] float32, scores [N] float32, class_ids [N] int32 or empty; C-contiguous.
@@ -33,15 +26,8 @@ py::array_t<int64_t> RunNmsRotated(const py::array_t<float>& boxes,
                                    const py::array_t<int32_t>& class_ids, double iou_threshold,
                                    const std::string& method, int64_t max_detections) {
   const RotatedNmsOptions options{iou_threshold, max_detections, ParseRotatedNms(method)};
-  std::vector<int64_t> kept;
-  {
-    const auto boxes_span = AsSpan(boxes);
-    const auto scores_span = AsSpan(scores);
-    const auto classes_span = AsSpan(class_ids);
-    const ReleasedGil released;
-    NmsRotated(boxes_span, scores_span, classes_span, options, kept);
-  }
-  return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
+  return ToArray(WithoutGil(
+      [&] { return NmsRotated(AsSpan(boxes), AsSpan(scores), AsSpan(class_ids), options); }));
 }
 
 // a [N,5] float32, b [M,5] float32, iou [N,M] float32, which is written; C-contiguous.
@@ -91,7 +77,7 @@ CudaTensor RunOnCuda(Suppress suppress, const CudaBoxes& from, const Options& op
   }
   const CudaTarget target{device_id, ToStream(stream)};
   // The indices, and behind them how many there are.
-  const CudaTensor kept = EmptyCuda("<i8", {count + 1}, target, stream_owner);
+  const CudaTensor kept = EmptyCuda("<i8", {count + 1}, device_id, stream, stream_owner);
   int64_t kept_count = 0;
   {
     const ReleasedGil released;

@@ -29,34 +29,9 @@ std::string GetName(JpegDecoder decoder) {
   return "";
 }
 
-// Memory for tensors: a NumPy array, or a CudaTensor.
-class OutputMemory {
- public:
-  explicit OutputMemory(py::handle out) {
-    if (py::isinstance<CudaTensor>(out)) {
-      cuda_ = &py::cast<const CudaTensor&>(out);
-    } else {
-      array_ = py::cast<py::array>(out);
-    }
-  }
-
-  py::ssize_t rows() const {
-    if (cuda_ != nullptr) return cuda_->shape.empty() ? -1 : cuda_->shape[0];
-    return array_.ndim() < 1 ? -1 : array_.shape(0);
-  }
-  TensorView Row(py::ssize_t i) {
-    return cuda_ != nullptr ? MutableItemView(*cuda_, i) : MutableItemView(array_, i);
-  }
-  const CudaTensor* cuda() const noexcept { return cuda_; }
-
- private:
-  const CudaTensor* cuda_ = nullptr;
-  py::array array_;
-};
-
 // out: [N, ...]; geometry [N,8]; status [N]. source_step: between the source indices of
 // neighbouring rows.
-std::vector<PreprocessOutput> MakeOutputs(OutputMemory& out, py::ssize_t count,
+std::vector<PreprocessOutput> MakeOutputs(BatchTensor& out, py::ssize_t count,
                                           py::array_t<float>& geometry,
                                           py::array_t<int32_t>& status, int source_step) {
   if (out.rows() != count || geometry.size() != count * Geometry::kSize || status.size() != count) {
@@ -65,7 +40,7 @@ std::vector<PreprocessOutput> MakeOutputs(OutputMemory& out, py::ssize_t count,
   std::vector<PreprocessOutput> outputs;
   outputs.reserve(static_cast<size_t>(count));
   for (py::ssize_t i = 0; i < count; ++i) {
-    outputs.push_back({out.Row(i), geometry.mutable_data() + i * Geometry::kSize,
+    outputs.push_back({out.MutableItem(i), geometry.mutable_data() + i * Geometry::kSize,
                        status.mutable_data() + i, static_cast<int>(i) * source_step});
   }
   return outputs;
@@ -87,7 +62,7 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
                            py::array_t<float> geometry, py::array_t<int32_t> status,
                            const std::optional<py::array_t<float>>& rois, StreamHandle stream) {
   const BorrowedImages borrowed(images, ReadPixelFormat(pixel_format));
-  OutputMemory memory(out);
+  BatchTensor memory(out);
   std::vector<PreprocessInput> inputs;
   std::vector<PreprocessOutput> outputs;
   if (rois) {

@@ -1,25 +1,10 @@
 #include "bindings/convert.h"
 
+#include <algorithm>
+
 #include "bindings/cuda_tensor.h"
 
 namespace endcap::python {
-namespace {
-
-template <typename View>
-View ViewWithoutData(const py::array& array) {
-  View view;
-  view.rank = static_cast<int>(array.ndim()) - 1;
-  if (view.rank < 0 || view.rank > View::kMaxRank || (array.flags() & py::array::c_style) == 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "an array must be C-contiguous, with a batch dimension and up to 4 others");
-  }
-  view.dtype = ToDType(array.dtype().kind(), array.itemsize());
-  for (int i = 0; i < view.rank; ++i) view.shape[static_cast<size_t>(i)] = array.shape(i + 1);
-  return view;
-}
-
-}  // namespace
-
 BorrowedImages::BorrowedImages(const py::list& images, PixelFormat format) {
   views_.reserve(images.size());
   for (const py::handle image : images) {
@@ -94,17 +79,61 @@ DType ToDType(char kind, int64_t item_bytes) {
                   ": give float32, float16, int32, int64, int8 or uint8");
 }
 
-ConstTensorView ItemView(const py::array& array, py::ssize_t item) {
-  auto view = ViewWithoutData<ConstTensorView>(array);
-  view.data =
-      static_cast<const uint8_t*>(array.data()) + static_cast<size_t>(item) * view.size_bytes();
+py::list ToBytes(const std::vector<std::string>& strings) {
+  py::list bytes;
+  for (const std::string& string : strings) bytes.append(py::bytes(string));
+  return bytes;
+}
+
+BatchTensor::BatchTensor(const py::object& tensor) {
+  if (py::isinstance<CudaTensor>(tensor)) {
+    cuda_ = &py::cast<const CudaTensor&>(tensor);
+  } else if (py::isinstance<py::array>(tensor)) {
+    array_ = tensor;
+  } else {
+    throw py::type_error("a tensor is neither a NumPy array nor a CudaTensor");
+  }
+}
+
+std::span<const int64_t> BatchTensor::shape() const {
+  if (cuda_ != nullptr) return cuda_->shape;
+  return {array_.shape(), static_cast<size_t>(array_.ndim())};
+}
+
+int64_t BatchTensor::rows() const { return shape().empty() ? -1 : shape()[0]; }
+
+template <typename View>
+View BatchTensor::DescribeItem() const {
+  if (cuda_ != nullptr) RequireDense(*cuda_);
+  View view;
+  view.rank = static_cast<int>(shape().size()) - 1;
+  const bool is_dense = cuda_ != nullptr || (array_.flags() & py::array::c_style) != 0;
+  if (view.rank < 0 || view.rank > View::kMaxRank || !is_dense) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "an array must be C-contiguous, with a batch dimension and up to 4 others");
+  }
+  std::ranges::copy(shape().subspan(1), view.shape.begin());
+  if (cuda_ == nullptr) {
+    view.dtype = ToDType(array_.dtype().kind(), array_.itemsize());
+    return view;
+  }
+  view.dtype = ToDType(cuda_->kind, cuda_->item_bytes);
+  view.device = Device::kCuda;
+  view.device_id = cuda_->target.device_id;
   return view;
 }
 
-TensorView MutableItemView(py::array& array, py::ssize_t item) {
-  auto view = ViewWithoutData<TensorView>(array);
-  view.data =
-      static_cast<uint8_t*>(array.mutable_data()) + static_cast<size_t>(item) * view.size_bytes();
+ConstTensorView BatchTensor::Item(int64_t item) const {
+  auto view = DescribeItem<ConstTensorView>();
+  const auto* first = cuda_ != nullptr ? cuda_->data : static_cast<const uint8_t*>(array_.data());
+  view.data = first + static_cast<size_t>(item) * view.size_bytes();
+  return view;
+}
+
+TensorView BatchTensor::MutableItem(int64_t item) {
+  auto view = DescribeItem<TensorView>();
+  auto* first = cuda_ != nullptr ? cuda_->data : static_cast<uint8_t*>(array_.mutable_data());
+  view.data = first + static_cast<size_t>(item) * view.size_bytes();
   return view;
 }
 

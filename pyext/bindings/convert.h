@@ -54,15 +54,44 @@ inline DeviceId ToDeviceId(std::optional<int> device_id) {
 }
 
 // All elements of a C-contiguous array.
-template <typename T>
-std::span<const T> AsSpan(const py::array_t<T>& array) {
+template <typename T, int Flags>
+std::span<const T> AsSpan(const py::array_t<T, Flags>& array) {
   return {array.data(), static_cast<size_t>(array.size())};
 }
 
-// The memory of a C-contiguous array. `item` selects along the first axis, the batch; the view has
-// the shape without it.
-ConstTensorView ItemView(const py::array& array, py::ssize_t item);
-TensorView MutableItemView(py::array& array, py::ssize_t item);
+template <typename T>
+py::array_t<T> ToArray(const std::vector<T>& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+
+py::list ToBytes(const std::vector<std::string>& strings);
+
+struct CudaTensor;
+
+// A tensor whose first axis is a batch: a NumPy array, or a CudaTensor, which must outlive it.
+class BatchTensor {
+ public:
+  // Throws TypeError for anything else.
+  explicit BatchTensor(const py::object& tensor);
+
+  // The items of the batch; -1 for a tensor without axes.
+  int64_t rows() const;
+  // Null for a NumPy array.
+  const CudaTensor* cuda() const noexcept { return cuda_; }
+
+  // One item for the core, without the first axis. Throws kInvalidArgument for a tensor that is not
+  // C-contiguous, or of a dtype that the core has not.
+  ConstTensorView Item(int64_t item) const;
+  TensorView MutableItem(int64_t item);
+
+ private:
+  std::span<const int64_t> shape() const;
+  template <typename View>
+  View DescribeItem() const;
+
+  const CudaTensor* cuda_ = nullptr;
+  py::array array_ = py::reinterpret_steal<py::array>(py::handle());
+};
 
 // (name, dtype, shape) of every tensor; -1 where a dimension is known only at run time.
 using SpecTuple = std::tuple<std::string, std::string, std::vector<int64_t>>;

@@ -92,7 +92,7 @@ py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consu
   return capsule;
 }
 
-CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target) {
+CudaTensor FromDlpack(const py::capsule& capsule, int device_id, StreamHandle stream) {
   // Without a GIL two threads could take over the memory of one capsule, and free it twice.
   const py::scoped_critical_section locked(capsule);
   if (PyCapsule_IsValid(capsule.ptr(), dlpack::kFresh) == 0) {
@@ -100,18 +100,18 @@ CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target) {
   }
   auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kFresh));
   const dlpack::Tensor& source = managed->tensor;
-  if (source.device.type != dlpack::kCuda || source.device.id != target.device_id) {
+  if (source.device.type != dlpack::kCuda || source.device.id != device_id) {
     throw Error(ErrorCode::kInvalidArgument,
                 "an array lies on device " + std::to_string(source.device.id) + " of DLPack type " +
                     std::to_string(source.device.type) +
-                    ": give one on cuda:" + std::to_string(target.device_id));
+                    ": give one on cuda:" + std::to_string(device_id));
   }
   CudaTensor tensor;
   tensor.kind = ToKind(source.data_type);
   tensor.item_bytes = source.data_type.bits / 8;
   tensor.shape.assign(source.shape, source.shape + source.rank);
   tensor.data = static_cast<uint8_t*>(source.data) + source.byte_offset;
-  tensor.target = target;
+  tensor.target = {device_id, ToStream(stream)};
   if (source.strides != nullptr) {
     std::vector<int64_t> strides(source.strides, source.strides + source.rank);
     for (int64_t& stride : strides) stride *= tensor.item_bytes;

@@ -33,34 +33,17 @@ int64_t CountBytes(const CudaTensor& tensor) {
   return bytes;
 }
 
-void RequireDense(const CudaTensor& tensor) {
-  if (tensor.strides_bytes.empty()) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              "an array in device memory is not C-contiguous: give a contiguous copy");
-}
-
-template <typename View>
-View MakeItemView(const CudaTensor& tensor, int64_t item) {
-  RequireDense(tensor);
-  View view;
-  view.rank = static_cast<int>(tensor.shape.size()) - 1;
-  if (view.rank < 0 || view.rank > View::kMaxRank) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "an array must have a batch dimension and up to 4 others");
-  }
-  view.dtype = ToDType(tensor.kind, tensor.item_bytes);
-  std::copy(tensor.shape.begin() + 1, tensor.shape.end(), view.shape.begin());
-  view.data = tensor.data + static_cast<size_t>(item) * view.size_bytes();
-  view.device = Device::kCuda;
-  view.device_id = tensor.target.device_id;
-  return view;
-}
-
 bool IsAnother(const CudaTarget& tensor, const CudaTarget& target) noexcept {
   return tensor.device_id == target.device_id && tensor.stream != target.stream;
 }
 
 }  // namespace
+
+void RequireDense(const CudaTensor& tensor) {
+  if (tensor.strides_bytes.empty()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "an array in device memory is not C-contiguous: give a contiguous copy");
+}
 
 std::shared_ptr<void> KeepObject(py::object object) {
   if (object.is_none()) return nullptr;
@@ -114,18 +97,18 @@ std::vector<int64_t> CudaTensor::StridesBytes() const {
 }
 
 std::vector<CudaTensor> EmptyCudaArrays(
-    const std::vector<std::pair<std::vector<int64_t>, std::string>>& specs,
-    const CudaTarget& target, const py::object& stream_owner) {
+    const std::vector<std::pair<std::vector<int64_t>, std::string>>& specs, int device_id,
+    StreamHandle stream, const py::object& stream_owner) {
+  const CudaTarget target{device_id, ToStream(stream)};
   std::vector<CudaTensor> tensors;
   std::vector<int64_t> offsets;
   int64_t end = 0;
   for (const auto& [shape, type_string] : specs) {
     tensors.push_back(Describe(type_string, shape, target));
-    offsets.push_back(end);
     // Each begins where an allocation would.
-    if (__builtin_add_overflow(end, (CountBytes(tensors.back()) + 255) / 256 * 256, &end)) {
-      FailTooLarge();
-    }
+    if (__builtin_add_overflow(end, 255, &end)) FailTooLarge();
+    offsets.push_back(end / 256 * 256);
+    if (__builtin_add_overflow(offsets.back(), CountBytes(tensors.back()), &end)) FailTooLarge();
   }
   if (end == 0) return tensors;
   const std::shared_ptr<void> kept_stream = KeepObject(stream_owner);
@@ -139,35 +122,28 @@ std::vector<CudaTensor> EmptyCudaArrays(
   return tensors;
 }
 
-CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
-                     const CudaTarget& target, const py::object& stream_owner) {
-  CudaTensor tensor = Describe(type_string, std::move(shape), target);
-  const int64_t bytes = CountBytes(tensor);
-  if (bytes == 0) return tensor;
-  tensor.stream_owner = KeepObject(stream_owner);
-  const ReleasedGil released;
-  tensor.owner = AllocateCuda(static_cast<size_t>(bytes), target, tensor.stream_owner);
-  tensor.data = static_cast<uint8_t*>(tensor.owner.get());
-  return tensor;
+CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape, int device_id,
+                     StreamHandle stream, const py::object& stream_owner) {
+  return EmptyCudaArrays({{std::move(shape), type_string}}, device_id, stream, stream_owner)[0];
 }
 
-CudaTensor UploadToCuda(const py::array& array, const CudaTarget& target,
+CudaTensor UploadToCuda(const py::array& array, int device_id, StreamHandle stream,
                         const py::object& stream_owner) {
   const std::vector<int64_t> shape(array.shape(), array.shape() + array.ndim());
   const std::string type = py::cast<std::string>(array.dtype().attr("str"));
-  CudaTensor tensor = EmptyCuda(type, shape, target, stream_owner);
+  CudaTensor tensor = EmptyCuda(type, shape, device_id, stream, stream_owner);
   if (tensor.size() == 0) return tensor;
   const void* data = array.data();
   const ReleasedGil released;
-  CopyCuda(tensor.data, data, tensor.size_bytes(), target);
+  CopyCuda(tensor.data, data, tensor.size_bytes(), tensor.target);
   return tensor;
 }
 
 CudaTensor BorrowCuda(StreamHandle pointer, const std::string& type_string,
                       std::vector<int64_t> shape,
-                      const std::optional<std::vector<int64_t>>& strides, const CudaTarget& target,
-                      py::object owner) {
-  CudaTensor tensor = Describe(type_string, std::move(shape), target);
+                      const std::optional<std::vector<int64_t>>& strides, int device_id,
+                      StreamHandle stream, py::object owner) {
+  CudaTensor tensor = Describe(type_string, std::move(shape), {device_id, ToStream(stream)});
   tensor.data = reinterpret_cast<uint8_t*>(pointer);
   tensor.owner = KeepObject(std::move(owner));
   if (strides.has_value()) tensor.SetStrides(*strides);
@@ -203,14 +179,6 @@ CudaTensor Rows(const CudaTensor& tensor, int64_t begin, int64_t count) {
   view.shape[0] = std::clamp<int64_t>(count, 0, rows - begin);
   if (rows > 0) view.data += static_cast<int64_t>(tensor.size_bytes()) / rows * begin;
   return view;
-}
-
-ConstTensorView ItemView(const CudaTensor& tensor, int64_t item) {
-  return MakeItemView<ConstTensorView>(tensor, item);
-}
-
-TensorView MutableItemView(const CudaTensor& tensor, int64_t item) {
-  return MakeItemView<TensorView>(tensor, item);
 }
 
 StreamOrder::StreamOrder(std::vector<CudaTarget> tensors, const CudaTarget& target)

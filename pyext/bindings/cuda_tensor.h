@@ -41,23 +41,23 @@ struct CudaTensor {
 };
 
 // Uninitialised, C-contiguous. `stream_owner` is kept as long as the memory; may be None.
-CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
-                     const CudaTarget& target, const py::object& stream_owner);
+CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape, int device_id,
+                     StreamHandle stream, const py::object& stream_owner);
 
 // Uninitialised, C-contiguous tensors of these shapes and type strings in one allocation.
 std::vector<CudaTensor> EmptyCudaArrays(
-    const std::vector<std::pair<std::vector<int64_t>, std::string>>& specs,
-    const CudaTarget& target, const py::object& stream_owner);
+    const std::vector<std::pair<std::vector<int64_t>, std::string>>& specs, int device_id,
+    StreamHandle stream, const py::object& stream_owner);
 
 // A copy of a C-contiguous array. Read before the call returns.
-CudaTensor UploadToCuda(const py::array& array, const CudaTarget& target,
+CudaTensor UploadToCuda(const py::array& array, int device_id, StreamHandle stream,
                         const py::object& stream_owner);
 
 // Somebody else's memory, kept by `owner`.
 CudaTensor BorrowCuda(StreamHandle pointer, const std::string& type_string,
                       std::vector<int64_t> shape,
-                      const std::optional<std::vector<int64_t>>& strides, const CudaTarget& target,
-                      py::object owner);
+                      const std::optional<std::vector<int64_t>>& strides, int device_id,
+                      StreamHandle stream, py::object owner);
 
 // A C-contiguous copy in host memory; waits for it.
 py::array ToNumpy(const CudaTensor& tensor);
@@ -68,10 +68,8 @@ CudaTensor Reshape(const CudaTensor& tensor, std::vector<int64_t> shape);
 // `count` rows from row `begin` on, as many of them as there are; C-contiguous tensors only.
 CudaTensor Rows(const CudaTensor& tensor, int64_t begin, int64_t count);
 
-// Item `item` along the first axis, the batch, for the core. Throws kInvalidArgument for a tensor
-// that is not C-contiguous, or of a dtype that the core has not.
-ConstTensorView ItemView(const CudaTensor& tensor, int64_t item);
-TensorView MutableItemView(const CudaTensor& tensor, int64_t item);
+// Throws kInvalidArgument for a tensor that is not C-contiguous.
+void RequireDense(const CudaTensor& tensor);
 
 // Lets work on a stream use tensors whose own streams are others: what is enqueued there from the
 // construction on comes after what fills them, and their memory goes back after what was enqueued
@@ -100,8 +98,8 @@ void ShareWithAllStreams(const CudaTensor& tensor);
 // Keeps a Python object, which is released with the GIL held; null for None.
 std::shared_ptr<void> KeepObject(py::object object);
 
-// Takes over a capsule whose contents are ready on `target`'s stream. Throws
-// kInvalidArgument for memory elsewhere than on that device.
-CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target);
+// Takes over a capsule whose contents are ready on that stream. Throws kInvalidArgument for memory
+// elsewhere than on that device.
+CudaTensor FromDlpack(const py::capsule& capsule, int device_id, StreamHandle stream);
 
 }  // namespace endcap::python

@@ -53,10 +53,15 @@ class ReleasedGil {
 };
 
 /// Returns what `work` returns, which runs without the GIL.
-///
-/// On the main thread, which is the one that Python handles signals on, they are handled meanwhile:
-/// an exception of a handler, as Ctrl-C raises it, ends the work between two images of a batch and
-/// is thrown.
+template <typename Work>
+auto WithoutGil(const Work& work) {
+  const ReleasedGil released;
+  return work();
+}
+
+/// The same for long work: on the main thread, which is the one that Python handles signals on,
+/// they are handled meanwhile. An exception of a handler, as Ctrl-C raises it, ends the work
+/// between two images of a batch and is thrown.
 template <typename Work>
 auto RunInterruptibly(const Work& work) {
   using Clock = std::chrono::steady_clock;

@@ -15,29 +15,10 @@ using GeometryRows = py::array_t<float, py::array::c_style>;
   throw Error(ErrorCode::kInvalidArgument, "head, geometry [B,8] and status [B] differ in B");
 }
 
-// Null for a NumPy array. Throws TypeError for anything else.
-const CudaTensor* AsCudaTensor(const py::object& tensor) {
-  if (py::isinstance<py::array>(tensor)) return nullptr;
-  if (!py::isinstance<CudaTensor>(tensor)) {
-    throw py::type_error("a tensor is neither a NumPy array nor a CudaTensor");
-  }
-  return &py::cast<const CudaTensor&>(tensor);
-}
-
-int64_t CountRows(const py::object& tensor) {
-  if (const CudaTensor* on_gpu = AsCudaTensor(tensor)) {
-    return on_gpu->shape.empty() ? -1 : on_gpu->shape[0];
-  }
-  const auto array = py::reinterpret_borrow<py::array>(tensor);
-  return array.ndim() < 1 ? -1 : array.shape(0);
-}
-
-py::list ToBytes(const std::vector<std::vector<std::string>>& rles) {
+py::list ToByteLists(const std::vector<std::vector<std::string>>& rles) {
   py::list items;
   for (const std::vector<std::string>& rle : rles) {
-    py::list strings;
-    for (const std::string& string : rle) strings.append(py::bytes(string));
-    items.append(strings);
+    items.append(ToBytes(rle));
   }
   return items;
 }
@@ -62,7 +43,7 @@ HeadBatch::HeadBatch(const std::vector<HeadPart>& parts, bool merges) {
 
 void HeadBatch::Add(const HeadPart& part, bool merges) {
   const auto& [head, geometry, status, out, with_rle] = part;
-  int64_t rows = head.empty() ? -1 : CountRows(head[0]);
+  int64_t rows = head.empty() ? -1 : BatchTensor(head[0]).rows();
   if (rows < 0) FailRows();
   begin_ = inputs_.size();
   inputs_.resize(begin_ + static_cast<size_t>(rows));
@@ -91,28 +72,25 @@ void HeadBatch::RequireRows(int64_t rows) const {
 }
 
 void HeadBatch::AddHead(const py::object& tensor) {
-  RequireRows(CountRows(tensor));
+  const BatchTensor batch(tensor);
+  RequireRows(batch.rows());
   int64_t item = 0;
-  if (const CudaTensor* on_gpu = AsCudaTensor(tensor)) {
-    for (PostprocessInput& input : Inputs()) input.head.push_back(ItemView(*on_gpu, item++));
-    targets_.push_back(on_gpu->target);
-    return;
-  }
-  const auto array = py::reinterpret_borrow<py::array>(tensor);
-  for (PostprocessInput& input : Inputs()) input.head.push_back(ItemView(array, item++));
+  for (PostprocessInput& input : Inputs()) input.head.push_back(batch.Item(item++));
+  if (batch.cuda() != nullptr) targets_.push_back(batch.cuda()->target);
 }
 
 void HeadBatch::AddGeometry(const py::object& geometry) {
-  if (const CudaTensor* on_gpu = AsCudaTensor(geometry)) {
-    RequireRows(on_gpu->shape.empty() ? -1 : on_gpu->shape[0]);
+  const BatchTensor batch(geometry);
+  if (batch.cuda() != nullptr) {
+    RequireRows(batch.rows());
     int64_t item = 0;
     for (PostprocessInput& input : Inputs()) {
-      const ConstTensorView view = ItemView(*on_gpu, item++);
+      const ConstTensorView view = batch.Item(item++);
       if (view.dtype != DType::kFloat32 || view.size() != Geometry::kSize) FailRows();
       input.geometry = static_cast<const float*>(view.data);
       input.geometry_device = Device::kCuda;
     }
-    targets_.push_back(on_gpu->target);
+    targets_.push_back(batch.cuda()->target);
     return;
   }
   if (!py::isinstance<GeometryRows>(geometry)) {
@@ -139,19 +117,11 @@ void HeadBatch::AddOutput(const py::object& out) {
     for (PostprocessOutput& output : Outputs()) output.tensors.emplace_back();
     return;
   }
-  RequireRows(CountRows(out));
+  BatchTensor batch(out);
+  RequireRows(batch.rows());
   int64_t item = 0;
-  if (const CudaTensor* on_gpu = AsCudaTensor(out)) {
-    for (PostprocessOutput& output : Outputs()) {
-      output.tensors.push_back(MutableItemView(*on_gpu, item++));
-    }
-    targets_.push_back(on_gpu->target);
-    return;
-  }
-  auto array = py::reinterpret_borrow<py::array>(out);
-  for (PostprocessOutput& output : Outputs()) {
-    output.tensors.push_back(MutableItemView(array, item++));
-  }
+  for (PostprocessOutput& output : Outputs()) output.tensors.push_back(batch.MutableItem(item++));
+  if (batch.cuda() != nullptr) targets_.push_back(batch.cuda()->target);
 }
 
 py::list HeadBatch::AllocateMaps(const PostprocessParams& params) {
@@ -160,7 +130,7 @@ py::list HeadBatch::AllocateMaps(const PostprocessParams& params) {
     const bool failed = inputs_[i].status != 0;
     const MaskSize size = failed ? MaskSize{} : GetClassMapSize(params, inputs_[i]);
     py::array map = PooledArray(py::dtype::of<uint8_t>(), {1, size.height, size.width});
-    if (!failed) outputs_[i].tensors[0] = MutableItemView(map, 0);
+    if (!failed) outputs_[i].tensors[0] = BatchTensor(map).MutableItem(0);
     maps.append(map[py::int_(0)]);
   }
   return maps;
@@ -188,7 +158,7 @@ void HeadBatch::Enqueue(Postprocessor& postprocessor, StreamHandle stream) const
 std::vector<py::list> HeadBatch::RunLengths() const {
   std::vector<py::list> lists;
   lists.reserve(parts_.size());
-  for (const Part& part : parts_) lists.push_back(ToBytes(part.rles));
+  for (const Part& part : parts_) lists.push_back(ToByteLists(part.rles));
   return lists;
 }
 
@@ -196,7 +166,7 @@ py::list HeadBatch::Results(const std::vector<PostprocessItem>& items) const {
   py::list results;
   std::span<const PostprocessItem> rest(items);
   for (const Part& part : parts_) {
-    results.append(py::make_tuple(ToTuples(rest.first(part.count)), ToBytes(part.rles)));
+    results.append(py::make_tuple(ToTuples(rest.first(part.count)), ToByteLists(part.rles)));
     rest = rest.subspan(part.count);
   }
   return results;

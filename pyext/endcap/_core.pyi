@@ -105,7 +105,7 @@ def nms_rotated_cuda(
     stream: int,
     stream_owner: object,
 ) -> CudaTensor: ...
-def pack_masks(
+def make_masks(
     prototypes: npt.NDArray[np.float32],
     coefficients: npt.NDArray[np.float32],
     boxes: npt.NDArray[np.float32],
@@ -113,16 +113,8 @@ def pack_masks(
     input_size: tuple[int, int],
     geometry: npt.NDArray[np.float32] | None,
     path: str,
-) -> npt.NDArray[np.uint8]: ...
-def encode_masks(
-    prototypes: npt.NDArray[np.float32],
-    coefficients: npt.NDArray[np.float32],
-    boxes: npt.NDArray[np.float32],
-    resolution: str,
-    input_size: tuple[int, int],
-    geometry: npt.NDArray[np.float32] | None,
-    path: str,
-) -> tuple[tuple[int, int], list[bytes]]: ...
+    encoded: bool,
+) -> npt.NDArray[np.uint8] | tuple[tuple[int, int], list[bytes]]: ...
 def encode_rle(columns: npt.NDArray[np.uint8]) -> bytes: ...
 def decode_rle(rle: bytes, columns: npt.NDArray[np.uint8]) -> None: ...
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +29,18 @@ class Scene:
     geometry: Floats | None = None
 
     def packed(self, resolution: str, path: str) -> npt.NDArray[np.uint8]:
-        return self._run(_core.pack_masks, resolution, path)
+        return self._run(resolution, path, encoded=False)
 
     def encoded(self, resolution: str, path: str) -> tuple[tuple[int, int], list[bytes]]:
-        return self._run(_core.encode_masks, resolution, path)
+        return self._run(resolution, path, encoded=True)
 
-    def _run(self, function: Callable[..., Any], resolution: str, path: str) -> Any:
+    def _run(self, resolution: str, path: str, *, encoded: bool) -> Any:
         tensors = (self.prototypes, self.coefficients, self.boxes)
         kind = force(path)
         try:
-            return function(*tensors, resolution, self.input_size, self.geometry, kind)
+            return _core.make_masks(
+                *tensors, resolution, self.input_size, self.geometry, kind, encoded
+            )
         finally:
             force("auto")
 
