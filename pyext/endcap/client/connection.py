@@ -353,7 +353,6 @@ class _HttpTransport(_Transport):
         # Clients of other threads are closed with their threads: gevent cannot close them here.
         if getattr(self._local, "client", None) is not None:
             self._close_in_thread()
-            self._gevent.sleep(0)  # its loop closes the socket
 
     def _interrupt(self, request: object, greenlet: Any) -> None:
         if request in self._waiting:
@@ -377,6 +376,7 @@ class _HttpTransport(_Transport):
         client.close()
         for socket in self._local.socket:
             socket.close()
+        self._gevent.sleep(0)  # gevent's loop closes the socket
 
 
 class _ThreadEnd:
