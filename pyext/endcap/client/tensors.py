@@ -274,7 +274,7 @@ class ModelTensors:
         if self._model.task is Task.classification:
             return {"classes": _read_classes(tensors, self._labels)}
         if self._model.task is Task.segmentation:
-            return {"segmentation": _read_class_map(tensors, self._names)}
+            return {"segmentation": self._read_class_map(tensors)}
         if self._model.task is Task.tensors:  # all but `status`, without the batch dimension
             return {
                 "tensors": {
@@ -284,6 +284,18 @@ class ModelTensors:
                 }
             }
         return {"detections": _read_detections(tensors, self._labels)}
+
+    def _read_class_map(self, tensors: Tensors) -> SegmentationMap:
+        """Return the class of each pixel, from a PNG file whose gray values are class ids."""
+        (file,) = _require(tensors, "class_map_png", Task.segmentation.required).reshape(-1)
+        try:
+            class_map = np.ascontiguousarray(decode(file)[..., 0])
+        except EndcapError as error:
+            raise _faulty_error(f"a class_map_png that is not a PNG file: {error}") from error
+        rles = self._model.outputs.get("class_rle")  # one for each class
+        count = rles.shape[-1] if rles is not None and rles.shape[-1] > 0 else 255
+        ignored = class_map[class_map >= count]
+        return SegmentationMap(class_map, self._names, int(ignored[0]) if ignored.size else None)
 
     def read_part(self, tensors: Tensors) -> Outcome:
         """Return what `read` does for one of several responses, which may have no tensors.
@@ -394,15 +406,6 @@ def _read_best_classes(outputs: Tensors, labels: Mapping[int, str]) -> list[Clas
             raise _faulty_error(f"the class {element[:80]!r}, not score:id:label")
         classes.append(ClassScore(number, value, labels.get(number) or label or None))
     return classes
-
-
-def _read_class_map(outputs: Tensors, names: Sequence[str] | None) -> SegmentationMap:
-    """Return the class of each pixel, from a PNG file whose gray values are class ids."""
-    (file,) = _require(outputs, "class_map_png", Task.segmentation.required).reshape(-1)
-    try:
-        return SegmentationMap(np.ascontiguousarray(decode(file)[..., 0]), names)
-    except EndcapError as error:
-        raise _faulty_error(f"a class_map_png that is not a PNG file: {error}") from error
 
 
 def _read_masks(

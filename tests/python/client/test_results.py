@@ -139,6 +139,24 @@ def test_a_segmentation_has_rows_and_a_legend() -> None:
     assert len(np.unique(drawn[:30, :60].reshape(-1, 3), axis=0)) > 2  # the legend
 
 
+@pytest.mark.parametrize(("rles", "ignored"), [(None, 255), (2, 7), (256, None)])
+def test_pixels_of_no_class(rles: int | None, ignored: int | None) -> None:
+    """Their id is the model's ignore_label, which the number of its classes shows."""
+    outputs = {} if rles is None else {"class_rle": TensorSpec("BYTES", (-1, rles))}
+    model = ServedModel("m", Task.segmentation, TensorSpec("BYTES", (1,)), outputs)
+    file = io.BytesIO()
+    ids = np.array([[0, 1, ignored or 3]], np.uint8)
+    Image.fromarray(ids).save(file, "PNG")
+    tensors = {"class_map_png": np.array([[file.getvalue()]], np.object_)}
+    outcome = ModelTensors(model, tritonclient).read(tensors)
+    assert isinstance(outcome, dict)
+    segmentation = outcome["segmentation"]
+    np.testing.assert_array_equal(segmentation.class_map, ids)
+    assert segmentation.ignore_label == ignored
+    shown = {each.class_id for each in segmentation.classes()}
+    assert shown == ({0, 1, 3} if ignored is None else {0, 1})
+
+
 @pytest.mark.parametrize("file", [b"", b"no PNG"])
 def test_a_damaged_class_map_is_the_server_s_fault(file: bytes) -> None:
     model = ServedModel("m", Task.segmentation, TensorSpec("BYTES", (1,)), {})
