@@ -7,8 +7,8 @@ namespace endcap {
 // The placement of a source image in a tensor; one row of the `geometry` tensor, float32 [8]. Boxes
 // are mapped back by x_source = (x_tensor - pad_x) / scale_x, clipped to [0, image_w]; y likewise
 // (common/map_box.h); rotated boxes by postprocess/map_extras.h, and are not clipped. Tests:
-// tests/python/core/test_postprocess.py and test_obb.py. Source pixels are those of
-// the image after EXIF orientation was applied.
+// tests/python/core/test_postprocess.py and test_obb.py. Source pixels are those of the image after
+// EXIF orientation was applied, with `exif: ignore` as stored.
 struct Geometry {
   static constexpr int kSize = 8;
 

@@ -17,8 +17,8 @@ namespace endcap {
 //   tests/gpu/test_nms_cuda.py, where nms/cuda/key_sort.cu sorts by the score's half of the key and
 //   relies on a stable sort. Candidates of a head are in this order, too.
 // - Threshold: a box is suppressed if its IoU is greater than the threshold; equal is kept. IoU is
-//   float32, compared as double, as torchvision does. A NaN IoU (two empty boxes) does not
-//   suppress. Test: tests/python/core/test_nms.py.
+//   float32, compared as double, as torchvision does: 3/5 in float32 is greater than 0.6. A NaN IoU
+//   (two empty boxes) does not suppress. Test: tests/python/core/test_nms.py.
 // - Classes: boxes of different classes never suppress each other.
 // - Limits: at most 2^31 - 1 boxes.
 //

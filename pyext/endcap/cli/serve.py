@@ -182,7 +182,7 @@ def _announce(server: TritonServer) -> None:
         age = f"; {problem}, see {BULLETINS}" if problem else ""
         rows.append(("server", f"{server.release}{age}"))
         rows.append(("", str(server.installation.executable)))
-    model = next((name for name in ("detect", "classify") if name in models), None)
+    model = next((name for name in ("detect", "classify", "segment") if name in models), None)
     if model is not None:
         named = "" if model == ClientArguments.model else f" --model {model}"
         usual = server.grpc_url == f"grpc://{ClientArguments.url}"

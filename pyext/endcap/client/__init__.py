@@ -1,12 +1,14 @@
 """Clients of a running server: images in, detections or classes out, by tritonclient.
 
-`DetectionClient.detect(["a.jpg"])` calls, and each file returns to the one above it:
+`DetectionClient.detect(["a.jpg"])` goes through five files:
 
-1. `client.py`, `DetectionClient.detect`: the public methods. Each has a coroutine
-2. `concurrency.py`, `run`: run to its end in this thread (asyncio awaits the coroutine instead):
-3. `detection.py`, `Detector._detect`: cuts batches; `_process` reads files, `_send` sends them with
-4. `tensors.py`, `ModelTensors`: the tensors of the request, and results from those of the response,
-5. `connection.py`, `Connection`: `repeat` keeps the deadline and retries `infer`, tritonclient's.
+1. `client.py`, `DetectionClient.detect`: the public methods. Each has a coroutine, which
+2. `concurrency.py`, `run` runs to its end in this thread (asyncio awaits it instead):
+3. `detection.py`, `Detector._detect`. `_run_one` takes a single image, `_run_all` cuts batches;
+   then `_process` reads the files, and `_send` makes a request by
+4. `tensors.py`, `ModelTensors.make_arguments`, sends it by
+5. `connection.py`, `Connection.repeat` with its deadline and retries, `infer` being tritonclient's,
+   and reads the response by `tensors.py`, `split` and `read`.
 
 `streams.py` has streams, sequences and videos, `served_model.py` what the server says of its model,
 `shared_memory.py` the pools of regions (`regions.py`) that a server on this machine shares.
