@@ -9,7 +9,6 @@ Method of the waits: M. Brooker, "Exponential Backoff And Jitter", AWS Architect
 from __future__ import annotations
 
 import asyncio
-import collections
 import functools
 import importlib
 import os
@@ -325,7 +324,7 @@ class _HttpTransport(_Transport):
         super().__init__("http", address, arguments, **_http_compression(options))
         self._exception = import_client("utils").InferenceServerException
         self._gevent = importlib.import_module("gevent")
-        self._local = threading.local()  # the thread's client, and its socket
+        self._local = threading.local()  # the thread's client
         self._waiting: dict[object, tuple[Any, Any]] = {}  # hub and greenlet of each request
 
     async def send(
@@ -353,6 +352,7 @@ class _HttpTransport(_Transport):
         # Clients of other threads are closed with their threads: gevent cannot close them here.
         if getattr(self._local, "client", None) is not None:
             self._close_in_thread()
+            self._gevent.sleep(0)  # its loop closes the socket
 
     def _interrupt(self, request: object, greenlet: Any) -> None:
         if request in self._waiting:
@@ -361,9 +361,6 @@ class _HttpTransport(_Transport):
     def _open_in_thread(self, hub: Any) -> Any:
         local = self._local
         client = local.client = self._open()
-        # geventhttpclient forgets a socket if KeyboardInterrupt is raised while it sends.
-        local.socket = collections.deque[Any](maxlen=1)
-        client._client_stub._connection_pool.after_connect = local.socket.append
         if threading.current_thread() is not threading.main_thread():
             if not hasattr(_thread, "end"):
                 _thread.end = _ThreadEnd(hub)
@@ -374,9 +371,6 @@ class _HttpTransport(_Transport):
     def _close_in_thread(self) -> None:
         client, self._local.client = self._local.client, None
         client.close()
-        for socket in self._local.socket:
-            socket.close()
-        self._gevent.sleep(0)  # gevent's loop closes the socket
 
 
 class _ThreadEnd:

@@ -192,8 +192,7 @@ def test_an_overloaded_server_gets_the_request_when_it_says(layout: Layout) -> N
         assert time.monotonic() - begin > 0.7
 
 
-@pytest.mark.parametrize("size", [1, 1 << 26], ids=["receiving", "sending"])
-def test_an_interrupted_request_closes_its_connection(size: int) -> None:
+def test_an_interrupted_request_closes_its_connection() -> None:
     """The server reads and sends nothing, until the request is interrupted."""
 
     def interrupt(number: int, frame: object) -> None:
@@ -212,7 +211,7 @@ def test_an_interrupted_request_closes_its_connection(size: int) -> None:
         with HTTP.connect(address) as connection:
             interrupting.start()
             with pytest.raises(KeyboardInterrupt):
-                connection.send("m", {"x": np.zeros(size, np.uint8)})
+                connection.send("m", {"x": np.zeros(1, np.uint8)})
             interrupting.join()
             signal.signal(signal.SIGUSR1, previous)
             with accepted[0] as wire:
