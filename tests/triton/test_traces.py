@@ -82,8 +82,8 @@ TRACER = TracerProvider().get_tracer("test")
 # Of the exporter's thread.
 _SOON = "--trace-config=opentelemetry,bsp_schedule_delay=50"
 _MODELS = [f"--load-model={n}" for n in ("detect", "cascade", "preprocess_rois", "classify")]
-# Triton loses the context of about half of the requests over gRPC: GrpcServerCarrier reads on behind
-# its value.
+# Triton loses the context of about half of the requests over gRPC: GrpcServerCarrier reads on
+# behind its value.
 _TRIES = 15
 _WAIT_S = 5
 _STEPS = {
