@@ -25,10 +25,9 @@ using DecodeFunction = void(const HeadParams& params, HeadTensors inputs, Decode
                             Candidates& candidates);
 
 DecodeFunction DecodeYolov5, DecodeYolov5Simd;
-DecodeFunction DecodeYolov8, DecodeYolov8Simd;  // rows below the scores are not read
-DecodeFunction DecodeRtdetr, DecodeRtdetrSimd;
-DecodeFunction DecodeSsd, DecodeSsdSimd;
-DecodeFunction DecodeEnd2End;  // values behind the class are not read
+DecodeFunction DecodeYolov8, DecodeYolov8Simd;        // rows below the scores are not read
+DecodeFunction DecodeScoreRows, DecodeScoreRowsSimd;  // rtdetr and ssd
+DecodeFunction DecodeEnd2End;                         // values behind the class are not read
 DecodeFunction DecodeDetectionRows;
 
 // How the values of a head are arranged. Kernels and the messages of their errors are chosen by it.

@@ -115,8 +115,8 @@ void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementatio
 // (arXiv 1512.02325), RetinaNet (arXiv 1708.02002) and others of their kind; RT-DETR (arXiv
 // 2304.08069), every query's classes of which are candidates, and nothing is suppressed. rtdetr_seg
 // has a third input, of which only the rows are counted here.
-void DecodeScoreRows(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                     Candidates& candidates, Implementation implementation) {
+void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+            Candidates& candidates, Implementation implementation) {
   const HeadSpecs head = MakeHeadSpecs(params);
   const AnchorSettings settings = ResolveAnchors(params);
   const ScoreRowRule rule = MakeScoreRowRule(params);
@@ -187,24 +187,14 @@ void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs) {
   }
 }
 
-void DecodeRtdetr(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                  Candidates& candidates) {
-  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kScalar);
+void DecodeScoreRows(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                     Candidates& candidates) {
+  Decode(params, inputs, scratch, candidates, Implementation::kScalar);
 }
 
-void DecodeRtdetrSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                      Candidates& candidates) {
-  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kSimd);
-}
-
-void DecodeSsd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-               Candidates& candidates) {
-  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kScalar);
-}
-
-void DecodeSsdSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                   Candidates& candidates) {
-  DecodeScoreRows(params, inputs, scratch, candidates, Implementation::kSimd);
+void DecodeScoreRowsSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                         Candidates& candidates) {
+  Decode(params, inputs, scratch, candidates, Implementation::kSimd);
 }
 
 }  // namespace endcap
