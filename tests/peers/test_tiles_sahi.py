@@ -66,7 +66,7 @@ class SampleDetector(base.DetectionModel):
         ]
 
 
-def rows_of_sahi(image: np.ndarray, merge: str, metric: str) -> np.ndarray:
+def make_sahi_rows(image: np.ndarray, merge: str, metric: str) -> np.ndarray:
     result = predict.get_sliced_prediction(
         image, SampleDetector(confidence_threshold=0.3), TILE, TILE, verbose=0,
         postprocess_type=merge, postprocess_match_metric=metric,
@@ -78,7 +78,7 @@ def rows_of_sahi(image: np.ndarray, merge: str, metric: str) -> np.ndarray:
     return np.array(rows, np.float32).reshape(-1, 6)
 
 
-def rows_of_endcap(image: np.ndarray, merge: str, metric: str) -> np.ndarray:
+def make_endcap_rows(image: np.ndarray, merge: str, metric: str) -> np.ndarray:
     tiles = endcap.preprocess(image, tile=TILE)
     # One after the other, as SAHI runs them: what is compared is not the network.
     heads = [session().run(None, {"images": each[None]})[0] for each in tiles.images]
@@ -95,8 +95,8 @@ def sort(rows: np.ndarray) -> np.ndarray:
 def test_detections_equal_sahis(scene: int) -> None:
     image = make_grid([9, scene], 2).image
     type_, merge, metric = (("GREEDYNMM", "nmm", "ios"), ("NMS", "nms", "iou"))[scene % 4 == 3]
-    expected = sort(rows_of_sahi(image, type_, metric.upper()))
-    actual = sort(rows_of_endcap(image, merge, metric))
+    expected = sort(make_sahi_rows(image, type_, metric.upper()))
+    actual = sort(make_endcap_rows(image, merge, metric))
     assert len(expected) > 3
     np.testing.assert_array_equal(actual[:, 5], expected[:, 5])
     np.testing.assert_allclose(actual[:, 4], expected[:, 4], rtol=0, atol=1e-6)

@@ -34,7 +34,7 @@ def tiles(
     return np.array(found, np.float32)
 
 
-def overlap_of(first: Floats, second: Floats, metric: str) -> np.float32:
+def compute_overlap(first: Floats, second: Floats, metric: str) -> np.float32:
     """Intersection over union or over the smaller box, float32 step by step; 0 where none meet."""
     zero = np.float32(0)
     width = max(min(first[2], second[2]) - max(first[0], second[0]), zero)
@@ -61,7 +61,7 @@ def merge_nms(
     kept: list[int] = []
     for i in _order(boxes, scores, by_place=False):
         rivals = [k for k in kept if classes[k] == classes[i]]
-        if not any(float(overlap_of(boxes[k], boxes[i], metric)) > threshold for k in rivals):
+        if not any(float(compute_overlap(boxes[k], boxes[i], metric)) > threshold for k in rivals):
             kept.append(i)
     return np.array(kept, np.int64), boxes[kept].reshape(-1, 4)
 
@@ -72,7 +72,7 @@ def merge_nmm(
     """Greedy merging: which boxes are kept, and what they have become."""
 
     def matches(first: Floats, second: Floats) -> bool:
-        found = float(overlap_of(first, second, metric))
+        found = float(compute_overlap(first, second, metric))
         return found > 0 and found >= threshold
 
     left, kept, united = _order(boxes, scores, by_place=True), [], []

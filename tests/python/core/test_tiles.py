@@ -196,7 +196,7 @@ def merged_and_alone(tensors: Any, geometry: Any, **fields: Any) -> tuple[Any, A
     return merged, alone
 
 
-def rows_of(merged: Any, anchors: int) -> list[tuple[int, int]]:
+def tile_rows(merged: Any, anchors: int) -> list[tuple[int, int]]:
     """The tile and the anchor of each row."""
     return [divmod(int(i), anchors) for i in merged.indices[0, : merged.num_detections[0]]]
 
@@ -213,15 +213,15 @@ def test_extra_outputs_come_from_the_tile():
     masks = {"mask_coefficients": 8, "prototype_size": "40,80", "input_size": "160,320"}
     merged, alone = merged_and_alone(head, GEOMETRY, head="yolov8_seg", **masks)
     assert merged.mask_size.tolist() == [[160, 320]]
-    assert len(rows_of(merged, 70)) == len(merged.rle[0]) > 3
-    for row, (tile, anchor) in enumerate(rows_of(merged, 70)):
+    assert len(tile_rows(merged, 70)) == len(merged.rle[0]) > 3
+    for row, (tile, anchor) in enumerate(tile_rows(merged, 70)):
         at = alone.indices[tile].tolist().index(anchor)
         assert merged.rle[0][row] == alone.rle[tile][at]
     pose = np.stack(
         [sample_heads.pose_head(seed, anchors=70, num_classes=2, keypoints=5) for seed in range(3)]
     )
     merged, alone = merged_and_alone(pose, GEOMETRY, head="yolov8_pose", num_keypoints=5)
-    for row, (tile, anchor) in enumerate(rows_of(merged, 70)):
+    for row, (tile, anchor) in enumerate(tile_rows(merged, 70)):
         at = alone.indices[tile].tolist().index(anchor)
         np.testing.assert_array_equal(merged.keypoints[0, row], alone.keypoints[tile, at])
 
