@@ -62,6 +62,10 @@ const char* RegionsText(const PreprocessParams& params) {
   return params.slices() ? " tiles" : " rois";
 }
 
+const char* FewerRegionsText(const PreprocessParams& params) {
+  return params.slices() ? "give a greater tile" : "give rois in several calls";
+}
+
 }  // namespace
 
 std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params) {
@@ -77,8 +81,7 @@ std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params) {
 void CheckRoiCount(const PreprocessParams& params, int64_t count) {
   if (count > params.max_rois) {
     FailArgument("the image came with ", count, RegionsText(params), "; max_rois allows ",
-                 params.max_rois, ": give a greater tile, or rois in several calls, or a greater ",
-                 "max_rois");
+                 params.max_rois, ": ", FewerRegionsText(params), ", or a greater max_rois");
   }
 }
 
@@ -93,8 +96,8 @@ void CheckRoiTensors(const PreprocessParams& params, int64_t count) {
   const int64_t bytes = count * static_cast<int64_t>(tensor.size_bytes());
   if (bytes > params.max_roi_bytes) {
     FailArgument("the tensors of ", count, RegionsText(params), " take ", bytes,
-                 " bytes; max_roi_bytes allows ", params.max_roi_bytes,
-                 ": give a greater tile, or rois in several calls, or a greater max_roi_bytes");
+                 " bytes; max_roi_bytes allows ", params.max_roi_bytes, ": ",
+                 FewerRegionsText(params), ", or a greater max_roi_bytes");
   }
 }
 

@@ -264,7 +264,7 @@ def test_the_calls_of_a_readme_without_a_head_run(
     in_docs = block.text.replace('model="predict"', f'"{served.grpc}", model="unread"')
     monkeypatch.chdir(tmp_path)
     Path("photo.jpg").write_bytes(PICTURES[0])
-    for each in (code, in_docs.replace("logits", "heat") + "print('heat', classes.shape)"):
+    for each in (code, in_docs.replace("depth", "heat") + "print('heat', heat.shape)"):
         done = subprocess.run([sys.executable, "-c", each], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "heat" in done.stdout
