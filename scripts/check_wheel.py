@@ -66,6 +66,7 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
             for folder in ("endcap", "endcap/backends/endcap_preprocess")
             for name in IMAGE_LIBRARIES
         ),
+        "endcap/backends/endcap_postprocess/libendcap_png.so",  # which encodes class maps
         "endcap/backends/python_stub/triton_python_backend_stub",
         f"endcap/_core.{abi.replace('cp', 'cpython-')}-{machine}-linux-gnu.so",
         "endcap/libendcap_c.so",
