@@ -269,21 +269,21 @@ class ModelTensors:
         if code != Status.OK:
             name = status_name(code)
             raise RequestError(name, f"the server returned status {code} ({name})")
+        if self._model.task is Task.detection:
+            return {"detections": _read_detections(tensors, self._labels)}
         if self._best_classes is not None:
             return {"classes": _read_best_classes(tensors, self._labels)}
         if self._model.task is Task.classification:
             return {"classes": _read_classes(tensors, self._labels)}
         if self._model.task is Task.segmentation:
             return {"segmentation": self._read_class_map(tensors)}
-        if self._model.task is Task.tensors:  # all but `status`, without the batch dimension
-            return {
-                "tensors": {
-                    name: tensor[0].copy()
-                    for name, tensor in tensors.items()
-                    if tensor is not None and name != "status"
-                }
+        return {
+            "tensors": {  # all but `status`, without the batch dimension
+                name: tensor[0].copy()
+                for name, tensor in tensors.items()
+                if tensor is not None and name != "status"
             }
-        return {"detections": _read_detections(tensors, self._labels)}
+        }
 
     def _read_class_map(self, tensors: Tensors) -> SegmentationMap:
         """Return the class of each pixel, from a PNG file whose gray values are class ids."""
@@ -362,7 +362,7 @@ def _read_detections(outputs: Tensors, labels: Mapping[int, str]) -> ImageDetect
         angles=kept_rows.get("detection_angles"),
         rle=rle,
         mask_size=mask_size,
-        labels=names if any(name is not None for name in names) else None,
+        labels=names if names.count(None) < len(names) else None,
         classifications=classes,
         track_ids=kept_rows.get("track_ids"),
     )
@@ -454,7 +454,7 @@ def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] 
 
 def _require_finite(name: str, values: Any) -> Any:
     """Return an array; raise RequestError if it has numbers that are not finite."""
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
+    if values.dtype.kind == "f" and not math.isfinite(sum(values.ravel().tolist())):
         raise _faulty_error(f"{name} with a number that is not finite")
     return values
 
