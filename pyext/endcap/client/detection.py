@@ -299,13 +299,11 @@ class Detector:
 
     async def _read(self, image: Image) -> bytes | RequestError:
         """Return an image's encoded bytes, or why there are none."""
-        arguments = self._arguments
+        options = self._arguments.color, self._arguments.jpeg_quality
         try:
             if is_in_memory(image):  # no thread
                 return read_image(image)
-            return await self._runtime.call(
-                read_image, image, arguments.color, arguments.jpeg_quality
-            )
+            return await self._runtime.call(read_image, image, *options)
         except RequestError as error:
             return error.with_traceback(None)  # it refers to the image
 
@@ -408,14 +406,13 @@ def read_image(image: Image, color: Color = "rgb", jpeg_quality: int = 95) -> by
         RequestError: With the status "unreadable" for a file that cannot be read, and
             "invalid_argument" for an object that is not an image.
     """
-    if isinstance(image, (str, os.PathLike)):
-        if is_address(image):
-            raise RequestError(
-                "unreadable", "an image is an address: download it, and give the bytes"
-            )
-        return read_file(image)
     if isinstance(image, (bytes, bytearray, memoryview)):
         return bytes(image)
+    if isinstance(image, (str, os.PathLike)):
+        if is_address(image):
+            reason = "an image is an address: download it, and give the bytes"
+            raise RequestError("unreadable", reason)
+        return read_file(image)
     try:
         if isinstance(image, YuvImage):
             return image.to_y4m()
@@ -473,7 +470,9 @@ def is_in_memory(image: Image) -> bool:
 
 def image_name(image: Image, position: int) -> str:
     """Return an image's name in its result: its path, else "image N"."""
-    return os.fspath(image) if isinstance(image, (str, os.PathLike)) else f"image {position}"
+    if not is_in_memory(image) and isinstance(image, (str, os.PathLike)):
+        return os.fspath(image)
+    return f"image {position}"
 
 
 def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:

@@ -454,6 +454,7 @@ def _take(outputs: Tensors, name: str, rows: int | None = None) -> NDArray[Any] 
 
 def _require_finite(name: str, values: Any) -> Any:
     """Return an array; raise RequestError if it has numbers that are not finite."""
+    # Of a few numbers the sum takes less time than NumPy's loops, which are seldom in the cache.
     if values.dtype.kind == "f" and not math.isfinite(sum(values.ravel().tolist())):
         raise _faulty_error(f"{name} with a number that is not finite")
     return values
