@@ -26,73 +26,45 @@ bool Parse(std::string_view text, T& value) {
   return error == std::errc() && stop == end;
 }
 
-// Names of other libraries (ultralytics, torchvision, timm, OpenCV, Roboflow), and ours.
-struct OtherName {
-  std::string_view theirs;
+// Our names, and those of other libraries for the same (ultralytics, torchvision, timm, OpenCV,
+// Roboflow), with spaces between.
+struct OtherNames {
   std::string_view ours;
+  std::string_view theirs;
 };
-constexpr OtherName kOtherNames[] = {
-    {"imgsz", "size"},
-    {"img_size", "size"},
-    {"image_size", "size"},
-    {"input_size", "size"},
-    {"resize", "size"},
-    {"crop_size", "size"},
-    {"resize_size", "resize_shorter"},
-    {"conf", "score_threshold"},
-    {"conf_thres", "score_threshold"},
-    {"confidence", "score_threshold"},
-    {"score_thresh", "score_threshold"},
-    {"iou", "iou_threshold"},
-    {"iou_thres", "iou_threshold"},
-    {"nms_thresh", "iou_threshold"},
-    {"nms_threshold", "iou_threshold"},
-    {"max_det", "max_detections"},
-    {"detections_per_img", "max_detections"},
-    {"max_nms", "max_candidates"},
-    {"agnostic", "class_agnostic"},
-    {"agnostic_nms", "class_agnostic"},
-    {"nc", "num_classes"},
-    {"classes", "num_classes"},
-    {"k", "top_k"},
-    {"topk", "top_k"},
-    {"nkpt", "num_keypoints"},
-    {"letterbox", "fit"},
-    {"resample", "interpolation"},
-    {"normalize", "mean"},
-    {"swap_rb", "color"},
-    {"yolo", "ultralytics"},
-    {"yolov5", "ultralytics"},
-    {"yolov8", "ultralytics"},
-    {"yolo11", "ultralytics"},
-    {"yolo12", "ultralytics"},
-    {"yolo26", "ultralytics"},
-    {"imagenet", "torchvision"},
-    {"resnet", "torchvision"},
-    {"resnet50", "torchvision"},
-    {"detr", "rtdetr"},
-    {"yolo5", "yolov5"},
-    {"yolo8", "yolov8"},
-    {"yolov9", "yolov8"},
-    {"yolov10", "end2end"},
-    {"yolov11", "yolov8"},
-    {"yolo11", "yolov8"},
-    {"yolo12", "yolov8"},
-    {"yolo26", "end2end"},
-    {"classifier", "classification"},
-    {"classify", "classification"},
-    {"segment", "yolov8_seg"},
-    {"pose", "yolov8_pose"},
-    {"obb", "yolov8_obb"},
-    {"linear", "bilinear"},
-    {"cubic", "bicubic"},
-    {"hwc", "nhwc"},
-    {"chw", "nchw"},
-    {"fp32", "float32"},
-    {"fp16", "float16"},
-    {"half", "float16"},
-    {"grey", "gray"},
-    {"jpg", "jpeg"},
+constexpr OtherNames kOtherNames[] = {
+    {"size", "imgsz img_size image_size input_size resize crop_size"},
+    {"resize_shorter", "resize_size"},
+    {"score_threshold", "conf conf_thres confidence score_thresh"},
+    {"iou_threshold", "iou iou_thres nms_thresh nms_threshold"},
+    {"max_detections", "max_det detections_per_img"},
+    {"max_candidates", "max_nms"},
+    {"class_agnostic", "agnostic agnostic_nms"},
+    {"num_classes", "nc classes"},
+    {"top_k", "k topk"},
+    {"num_keypoints", "nkpt"},
+    {"fit", "letterbox"},
+    {"interpolation", "resample"},
+    {"mean", "normalize"},
+    {"color", "swap_rb"},
+    {"ultralytics", "yolo yolov5 yolov8 yolo11 yolo12 yolo26"},
+    {"torchvision", "imagenet resnet resnet50"},
+    {"rtdetr", "detr"},
+    {"yolov5", "yolo5"},
+    {"yolov8", "yolo8 yolov9 yolov11 yolo11 yolo12"},
+    {"end2end", "yolov10 yolo26"},
+    {"classification", "classifier classify"},
+    {"yolov8_seg", "segment"},
+    {"yolov8_pose", "pose"},
+    {"yolov8_obb", "obb"},
+    {"bilinear", "linear"},
+    {"bicubic", "cubic"},
+    {"nhwc", "hwc"},
+    {"nchw", "chw"},
+    {"float32", "fp32"},
+    {"float16", "fp16 half"},
+    {"gray", "grey"},
+    {"jpeg", "jpg"},
 };
 
 // Insertions, deletions and replacements that turn one text into the other.
@@ -191,11 +163,12 @@ std::string DidYouMean(std::string_view given, EnumNames names) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   const auto has = [&](std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
   };
   std::string_view best;
-  for (const OtherName& other : kOtherNames) {
-    if (best.empty() && other.theirs == lower && has(other.ours)) best = other.ours;
+  for (const auto& [ours, theirs] : kOtherNames) {
+    const std::vector<std::string_view> others = Split(theirs, ' ');
+    if (best.empty() && has(ours) && std::ranges::find(others, lower) != others.end()) best = ours;
   }
   if (best.empty()) {
     size_t least = lower.size() / 3 + 1;  // as many slips, and one more, are another word

@@ -36,50 +36,46 @@ using ParamTable = std::vector<ParamField<P>>;
 template <typename P, typename Get>
 ParamField<P> EnumField(std::string_view name, EnumNames names, Get get) {
   using E = std::remove_reference_t<decltype(get(std::declval<P&>()))>;
-  return ParamField<P>{
-      name, "one of " + JoinNames(names),
-      [=](P& p, std::string_view text) { get(p) = ReadEnum<E>(name, text, names); },
-      [=](const P& p) { return WriteEnum(get(p), names); }};
+  return {name, "one of " + JoinNames(names),
+          [=](P& p, std::string_view text) { get(p) = ReadEnum<E>(name, text, names); },
+          [=](const P& p) { return WriteEnum(get(p), names); }};
 }
 
 template <typename P, typename Get>
 ParamField<P> BoolField(std::string_view name, Get get) {
-  return ParamField<P>{name, "true or false",
-                       [=](P& p, std::string_view text) { get(p) = ReadBool(name, text); },
-                       [=](const P& p) { return WriteBool(get(p)); }};
+  return {name, "true or false",
+          [=](P& p, std::string_view text) { get(p) = ReadBool(name, text); },
+          [=](const P& p) { return WriteBool(get(p)); }};
 }
 
 template <typename P, typename Get>
 ParamField<P> IntegerField(std::string_view name, int64_t low, int64_t high, Get get) {
   using Integer = std::remove_reference_t<decltype(get(std::declval<P&>()))>;
-  return ParamField<P>{name,
-                       "a whole number from " + std::to_string(low) + " to " + std::to_string(high),
-                       [=](P& p, std::string_view text) {
-                         get(p) = static_cast<Integer>(ReadInteger(name, text, low, high));
-                       },
-                       [=](const P& p) { return std::to_string(get(p)); }};
+  return {name, "a whole number from " + std::to_string(low) + " to " + std::to_string(high),
+          [=](P& p, std::string_view text) {
+            get(p) = static_cast<Integer>(ReadInteger(name, text, low, high));
+          },
+          [=](const P& p) { return std::to_string(get(p)); }};
 }
 
 template <typename P, typename Get>
 ParamField<P> NumberField(std::string_view name, double low, double high, Get get) {
-  return ParamField<P>{
-      name, "a number from " + WriteNumber(low) + " to " + WriteNumber(high),
-      [=](P& p, std::string_view text) { get(p) = ReadNumber(name, text, low, high); },
-      [=](const P& p) { return WriteNumber(get(p)); }};
+  return {name, "a number from " + WriteNumber(low) + " to " + WriteNumber(high),
+          [=](P& p, std::string_view text) { get(p) = ReadNumber(name, text, low, high); },
+          [=](const P& p) { return WriteNumber(get(p)); }};
 }
 
 // Two fields: height and width.
 template <typename P, typename GetHeight, typename GetWidth>
 ParamField<P> SizeField(std::string_view name, int high, GetHeight height, GetWidth width,
                         int low = 1) {
-  return ParamField<P>{
-      name, "height,width in pixels, or one number for both",
-      [=](P& p, std::string_view text) {
-        const auto [h, w] = ReadSize(name, text, high, low);
-        height(p) = h;
-        width(p) = w;
-      },
-      [=](const P& p) { return std::to_string(height(p)) + "," + std::to_string(width(p)); }};
+  return {name, "height,width in pixels, or one number for both",
+          [=](P& p, std::string_view text) {
+            const auto [h, w] = ReadSize(name, text, high, low);
+            height(p) = h;
+            width(p) = w;
+          },
+          [=](const P& p) { return std::to_string(height(p)) + "," + std::to_string(width(p)); }};
 }
 
 // Sets one parameter by name. `what` names the table in the error for an unknown name, `others` are
