@@ -11,7 +11,6 @@
 #include "preprocess/cost_coefficients.h"
 #include "preprocess/pixels/image_source.h"
 #include "preprocess/placement.h"
-#include "preprocess/preprocess_output.h"
 #include "preprocess/resize/axis_taps.h"
 #include "preprocess/resize/resizer.h"
 
@@ -71,15 +70,9 @@ ResizeWork MeasureResize(const PreprocessParams& params, const Placement& place,
 }
 
 CostTerm TapsTerm(const PreprocessParams& params) {
-  switch (SelectArithmetic(params)) {
-    case ResizeArithmetic::kOpencv8:
-      return CostTerm::kTwoTaps;
-    case ResizeArithmetic::kPillow8:
-      return CostTerm::kPillowTaps;
-    case ResizeArithmetic::kOpencvFloat8:
-    case ResizeArithmetic::kFloat:
-      break;
-  }
+  const ResizeArithmetic arithmetic = SelectArithmetic(params);
+  if (arithmetic == ResizeArithmetic::kOpencv8) return CostTerm::kTwoTaps;
+  if (arithmetic == ResizeArithmetic::kPillow8) return CostTerm::kPillowTaps;
   return CostTerm::kFloatTaps;
 }
 
@@ -145,13 +138,9 @@ void AddTerms(const PreprocessParams& params, ImageView image, int64_t regions, 
   const double tensors = regions > 0 ? static_cast<double>(regions) : 1.0;
   // The sizes of regions are not known here: each counts as one that is neither shrunk nor
   // enlarged.
-  const double taps = regions > 0 ? tensors * params.width * params.height * 4.0 : resize.taps;
-  At(terms, TapsTerm(params)) = taps;
-  const TensorSpec tensor = PreprocessOutputs(params)[0];
-  double elements = tensors;
-  for (int i = 0; i < tensor.rank; ++i) {
-    elements *= static_cast<double>(tensor.shape[static_cast<size_t>(i)]);
-  }
+  const double pixels = tensors * params.width * params.height;
+  At(terms, TapsTerm(params)) = regions > 0 ? pixels * 4.0 : resize.taps;
+  const double elements = pixels * params.channels();
   At(terms, CostTerm::kTensorElements) = elements;
   At(terms, CostTerm::kTensorBytes) = elements * static_cast<double>(GetElementSize(params.dtype));
 }
@@ -165,13 +154,12 @@ std::string_view CostTermName(CostTerm term) noexcept {
 CostTerms GetCostTerms(const PreprocessParams& params, const ImageView& image,
                        int64_t regions) noexcept {
   CostTerms terms{};
-  At(terms, CostTerm::kImage) = 1;
   try {
     AddTerms(params, image, regions, terms);
   } catch (const std::exception&) {
     terms = {};
-    At(terms, CostTerm::kImage) = 1;
   }
+  At(terms, CostTerm::kImage) = 1;
   return terms;
 }
 

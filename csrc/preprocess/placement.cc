@@ -52,14 +52,8 @@ Placement PlaceCenterCrop(const PreprocessParams& params, int image_w, int image
 }  // namespace
 
 Placement Place(const PreprocessParams& params, int image_w, int image_h) {
-  switch (params.fit) {
-    case Fit::kLetterbox:
-      return PlaceLetterbox(params, image_w, image_h);
-    case Fit::kCenterCrop:
-      return PlaceCenterCrop(params, image_w, image_h);
-    case Fit::kStretch:
-      break;
-  }
+  if (params.fit == Fit::kLetterbox) return PlaceLetterbox(params, image_w, image_h);
+  if (params.fit == Fit::kCenterCrop) return PlaceCenterCrop(params, image_w, image_h);
   Placement place;
   place.resized_w = place.visible_w = params.width;
   place.resized_h = place.visible_h = params.height;

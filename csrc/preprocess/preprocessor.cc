@@ -88,10 +88,7 @@ void CheckRoiCount(const PreprocessParams& params, int64_t count) {
 void CheckRoiTensors(const PreprocessParams& params, int64_t count) {
   CheckRoiCount(params, count);
   const TensorSpec spec = PreprocessOutputs(params)[0];
-  TensorView tensor;
-  tensor.dtype = spec.dtype;
-  tensor.shape = spec.shape;
-  tensor.rank = spec.rank;
+  const TensorView tensor{nullptr, spec.dtype, spec.shape, spec.rank};
   // Both are small enough for their product.
   const int64_t bytes = count * static_cast<int64_t>(tensor.size_bytes());
   if (bytes > params.max_roi_bytes) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "common/host_device.h"
 #include "preprocess/cuda/fused_launch.h"
 

@@ -238,11 +238,6 @@ double CubicValue(double distance) {
   return 0.0;
 }
 
-constexpr FilterKernel kBoxKernel{0.5, BoxValue};
-constexpr FilterKernel kTriangleKernel{1.0, TriangleValue};
-constexpr FilterKernel kCubicKernel{2.0, CubicValue};
-
-// A kernel that widens with the shrinking. Source: Pillow's resize.
 // The kernel's samples are normalised to sum 1; computed in double. Source of the window and its
 // rounding: Pillow's resample.
 AxisTaps AntialiasTaps(const AxisRequest& request, TapWeights weights, const FilterKernel& kernel) {
@@ -277,29 +272,15 @@ AxisTaps AntialiasTaps(const AxisRequest& request, TapWeights weights, const Fil
 // --- choice ---
 
 TapWeights SelectWeights(ResizeArithmetic arithmetic) {
-  switch (arithmetic) {
-    case ResizeArithmetic::kOpencv8:
-      return TapWeights::kFixed11;
-    case ResizeArithmetic::kPillow8:
-      return TapWeights::kFixed22;
-    case ResizeArithmetic::kOpencvFloat8:
-    case ResizeArithmetic::kFloat:
-      break;
-  }
+  if (arithmetic == ResizeArithmetic::kOpencv8) return TapWeights::kFixed11;
+  if (arithmetic == ResizeArithmetic::kPillow8) return TapWeights::kFixed22;
   return TapWeights::kFloat;
 }
 
-const FilterKernel& SelectKernel(Interpolation interpolation) {
-  switch (interpolation) {
-    case Interpolation::kBicubic:
-      return kCubicKernel;
-    case Interpolation::kArea:
-      return kBoxKernel;
-    case Interpolation::kNearest:
-    case Interpolation::kBilinear:
-      break;
-  }
-  return kTriangleKernel;
+FilterKernel SelectKernel(Interpolation interpolation) {
+  if (interpolation == Interpolation::kBicubic) return {2.0, CubicValue};
+  if (interpolation == Interpolation::kArea) return {0.5, BoxValue};
+  return {1.0, TriangleValue};
 }
 
 }  // namespace
@@ -307,16 +288,9 @@ const FilterKernel& SelectKernel(Interpolation interpolation) {
 ResizeArithmetic SelectArithmetic(const PreprocessParams& params) noexcept {
   if (params.quantize == Quantize::kNone) return ResizeArithmetic::kFloat;
   if (params.antialias) return ResizeArithmetic::kPillow8;
-  switch (params.interpolation) {
-    case Interpolation::kBilinear:
-      return ResizeArithmetic::kOpencv8;
-    case Interpolation::kBicubic:
-    case Interpolation::kArea:
-      return ResizeArithmetic::kOpencvFloat8;
-    case Interpolation::kNearest:
-      break;
-  }
-  return ResizeArithmetic::kPillow8;
+  if (params.interpolation == Interpolation::kNearest) return ResizeArithmetic::kPillow8;
+  if (params.interpolation == Interpolation::kBilinear) return ResizeArithmetic::kOpencv8;
+  return ResizeArithmetic::kOpencvFloat8;
 }
 
 AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request) {
