@@ -44,7 +44,13 @@ int32_t OnDevice(int32_t device, Body body) noexcept {
   });
 }
 
-// Entries of the tables: kFunction with the entry's arguments, of a pointer or for a result.
+// Entries of the tables: kFunction with the entry's arguments, of a pointer or for a result; all
+// but CallAnywhere make the device current.
+
+template <auto kFunction, typename... Args>
+int32_t CallAnywhere(Args... args) noexcept {
+  return Guard([&] { kFunction(args...); });
+}
 
 template <auto kFunction, typename... Args>
 int32_t Call(int32_t device, Args... args) noexcept {
@@ -70,14 +76,8 @@ constexpr KernelTable kKernels = {
     .nvjpeg_describe = CallWith<ReadNvjpegFacts>,
     .nvjpeg_open = Make<OpenNvjpeg>,
     .nvjpeg_close = Call<CloseNvjpeg>,
-    .nvjpeg_parse =
-        [](int32_t device, void* decoder, NvjpegImage* image) {
-          return OnDevice(device, [&] { ParseNvjpeg(decoder, *image); });
-        },
-    .nvjpeg_decode =
-        [](int32_t device, void* decoder, NvjpegDecodeBatch* batch, void* stream) {
-          return OnDevice(device, [&] { DecodeNvjpeg(decoder, *batch, stream); });
-        },
+    .nvjpeg_parse = Call<ParseNvjpeg>,
+    .nvjpeg_decode = Call<DecodeNvjpeg>,
 };
 
 constexpr CudaApi kApi = {
@@ -88,13 +88,9 @@ constexpr CudaApi kApi = {
     .last_message = [] { return LastMessage().c_str(); },
     .needs_restart = [] { return cuda_needs_restart.load(); },
 
-    .versions = [](int32_t* driver,
-                   int32_t* runtime) { return Guard([&] { ReadCudaVersions(driver, runtime); }); },
+    .versions = CallAnywhere<ReadCudaVersions>,
     .device_count = [](int32_t* count) { return Guard([&] { *count = CountDevices(); }); },
-    .describe_device =
-        [](int32_t device, CudaDeviceFacts* facts) {
-          return Guard([&] { DescribeDevice(device, facts); });
-        },
+    .describe_device = CallAnywhere<DescribeDevice>,
 
     .allocate =
         [](int32_t device, size_t bytes, void* stream, void** memory) {

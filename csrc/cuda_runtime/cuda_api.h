@@ -32,8 +32,8 @@ struct CudaDeviceFacts {
 
 // The CUDA runtime as the core uses it, and a pointer to the stages' kernels.
 //
-// Every function that returns int32_t returns an ErrorCode, 0 for success; after an error
-// `last_message` on the same thread returns the error message. No exception leaves the library.
+// Every function that returns int32_t returns an ErrorCode, 0 for success; `last_message` returns
+// the message of the thread's last error. No exception leaves the library.
 // `device` is the calling thread's device during the call; the previous one is restored. A graph
 // capture of another thread is not invalidated. Streams and events are cudaStream_t and
 // cudaEvent_t. Thread-safe.

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <bit>
-#include <cstddef>
 #include <cstdio>
 
 #include "cuda_runtime/launch.h"

@@ -1,8 +1,10 @@
 #include "decode/cuda/nvjpeg_decoder.h"
 
 #include <array>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -65,48 +67,31 @@ void FailImage(NvjpegImage& image, nvjpeg::Status status) {
   }
 }
 
-// Owns one of nvJPEG's objects.
+// Owns one of nvJPEG's objects, with the function that destroys it.
 template <typename Object>
-class Owned {
- public:
-  using Destroy = nvjpeg::Status (*)(Object);
+using Destroy = nvjpeg::Status (*)(Object);
+template <typename Object>
+using Owned = std::unique_ptr<std::remove_pointer_t<Object>, Destroy<Object>>;
 
-  Owned() = default;
-  // create(Object*) makes it. Throws as CheckNvjpeg.
-  template <typename Create>
-  Owned(Destroy destroy, const char* call, Create create) : destroy_(destroy) {
-    CheckNvjpeg(create(&object_), call);
-  }
-  ~Owned() {
-    if (object_ != nullptr) destroy_(object_);
-  }
-  Owned(Owned&& other) noexcept
-      : object_(std::exchange(other.object_, nullptr)), destroy_(other.destroy_) {}
-  Owned& operator=(Owned&& other) noexcept {
-    std::swap(object_, other.object_);
-    std::swap(destroy_, other.destroy_);
-    return *this;
-  }
-  Object get() const noexcept { return object_; }
-  void Reset() noexcept { const Owned destroyed = std::move(*this); }
-
- private:
-  Object object_ = nullptr;
-  Destroy destroy_ = nullptr;
-};
+// create(Object*) makes the object. Throws as CheckNvjpeg.
+template <typename Object, typename Create>
+Owned<Object> Make(Destroy<Object> destroy, const char* call, Create create) {
+  Object object = nullptr;
+  CheckNvjpeg(create(&object), call);
+  return {object, destroy};
+}
 
 Owned<nvjpeg::Handle> MakeHandle(const nvjpeg::Api& api) {
-  return {api.Destroy, "nvjpegCreateEx", [&api](nvjpeg::Handle* handle) {
-            const nvjpeg::Status status =
-                api.CreateEx(nvjpeg::kBackendHardware, nullptr, nullptr, 0, handle);
-            if (status == nvjpeg::kArchMismatch || status == nvjpeg::kImplementationNotSupported) {
-              Fail(
-                  ErrorCode::kCuda,
-                  "nvJPEG finds no JPEG engine on this GPU: A100, A30, and GPUs of the Ada, Hopper "
-                  "and Blackwell architectures have one; jpeg_decoder 'hybrid' needs none");
-            }
-            return status;
-          }};
+  return Make(api.Destroy, "nvjpegCreateEx", [&api](nvjpeg::Handle* handle) {
+    const nvjpeg::Status status =
+        api.CreateEx(nvjpeg::kBackendHardware, nullptr, nullptr, 0, handle);
+    if (status == nvjpeg::kArchMismatch || status == nvjpeg::kImplementationNotSupported) {
+      Fail(ErrorCode::kCuda,
+           "nvJPEG finds no JPEG engine on this GPU: A100, A30, and GPUs of the Ada, Hopper "
+           "and Blackwell architectures have one; jpeg_decoder 'hybrid' needs none");
+    }
+    return status;
+  });
 }
 
 // Bitstream objects, one for each call of ParseNvjpeg that is under way. Thread-safe.
@@ -123,8 +108,8 @@ class BitstreamPool {
         return stream;
       }
     }
-    return {api_.JpegStreamDestroy, "nvjpegJpegStreamCreate",
-            [this](auto* stream) { return api_.JpegStreamCreate(handle_, stream); }};
+    return Make(api_.JpegStreamDestroy, "nvjpegJpegStreamCreate",
+                [this](auto* stream) { return api_.JpegStreamCreate(handle_, stream); });
   }
   void Return(Owned<nvjpeg::JpegStream> stream) {
     const std::lock_guard lock(mutex_);
@@ -178,19 +163,15 @@ class NvjpegDecoder {
   };
 
   Format MakeFormat(nvjpeg::OutputFormat output) {
-    Format format;
-    format.output = output;
-    format.params = {api_.DecodeParamsDestroy, "nvjpegDecodeParamsCreate", [this](auto* params) {
-                       return api_.DecodeParamsCreate(handle_.get(), params);
-                     }};
-    CheckNvjpeg(api_.DecodeParamsSetOutputFormat(format.params.get(), output),
+    auto params = Make(api_.DecodeParamsDestroy, "nvjpegDecodeParamsCreate",
+                       [this](auto* made) { return api_.DecodeParamsCreate(handle_.get(), made); });
+    CheckNvjpeg(api_.DecodeParamsSetOutputFormat(params.get(), output),
                 "nvjpegDecodeParamsSetOutputFormat");
-    format.state = MakeState();
-    return format;
+    return {output, std::move(params), MakeState()};
   }
   Owned<nvjpeg::JpegState> MakeState() {
-    return {api_.JpegStateDestroy, "nvjpegJpegStateCreate",
-            [this](auto* state) { return api_.JpegStateCreate(handle_.get(), state); }};
+    return Make(api_.JpegStateDestroy, "nvjpegJpegStateCreate",
+                [this](auto* state) { return api_.JpegStateCreate(handle_.get(), state); });
   }
   Format& ToImageFormat(const NvjpegImage& image) {
     return image.plane_count == 1 ? luma_ : color_;
@@ -276,7 +257,7 @@ class NvjpegDecoder {
   // alternative: it is invalid while any stream of the device captures a graph.
   void Abandon(Format& format, cudaStream_t stream) {
     WaitForStream(stream);
-    format.state.Reset();
+    format.state.reset();
     format.state = MakeState();
   }
 
@@ -307,10 +288,10 @@ void* OpenNvjpeg() { return new NvjpegDecoder(TheNvjpegLibrary().api); }
 
 void CloseNvjpeg(void* decoder) noexcept { delete static_cast<NvjpegDecoder*>(decoder); }
 
-void ParseNvjpeg(void* decoder, NvjpegImage& image) { DecoderAt(decoder).Parse(image); }
+void ParseNvjpeg(void* decoder, NvjpegImage* image) { DecoderAt(decoder).Parse(*image); }
 
-void DecodeNvjpeg(void* decoder, const NvjpegDecodeBatch& batch, void* stream) {
-  DecoderAt(decoder).Decode(batch, static_cast<cudaStream_t>(stream));
+void DecodeNvjpeg(void* decoder, const NvjpegDecodeBatch* batch, void* stream) {
+  DecoderAt(decoder).Decode(*batch, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace endcap

@@ -24,13 +24,13 @@ void* OpenNvjpeg();
 // The decoder's work must be done. Thread-safe only for different decoders.
 void CloseNvjpeg(void* decoder) noexcept;
 
-// Reads the header of image.bytes and sets the image's results: kOk where the engine decodes this
+// Reads the header of image->bytes and sets the image's results: kOk where the engine decodes this
 // file into planes of these sizes (planes[i].data is not looked at), else kUnsupported or
 // kCorruptImage. Any number of threads may call it at a time for one decoder, with images of their
 // own: each call uses a bitstream object (nvjpegJpegStream_t) that no other call has meanwhile. Not
 // at the same time as DecodeNvjpeg or CloseNvjpeg. Throws kCuda and kOutOfMemory for what is not
 // the image's fault.
-void ParseNvjpeg(void* decoder, NvjpegImage& image);
+void ParseNvjpeg(void* decoder, NvjpegImage* image);
 
 // Decodes the images whose status is kOk; all must have passed ParseNvjpeg with the same bytes,
 // which decides how far the engine writes. What is enqueued on `stream` (a cudaStream_t of the
@@ -44,6 +44,6 @@ void ParseNvjpeg(void* decoder, NvjpegImage& image);
 // nevertheless. The host waits for earlier work on `stream`, which should therefore be the
 // decoder's alone. One thread at a time for one decoder. Throws kCuda and kOutOfMemory for what is
 // not one image's fault; then the decoder can only be closed.
-void DecodeNvjpeg(void* decoder, const NvjpegDecodeBatch& batch, void* stream);
+void DecodeNvjpeg(void* decoder, const NvjpegDecodeBatch* batch, void* stream);
 
 }  // namespace endcap

@@ -20,11 +20,6 @@ struct Release {
 constexpr Release kReleases[] = {{"libnvjpeg.so.13", "/nvidia/cu13/lib/"},
                                  {"libnvjpeg.so.12", "/nvidia/nvjpeg/lib/"}};
 
-std::string_view GetFolder(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? "." : path.substr(0, slash);
-}
-
 // The file that an address was loaded from; empty when it is unknown.
 std::string FindFile(const void* address) {
   Dl_info info;
@@ -84,7 +79,8 @@ NvjpegLibrary FindAndOpen() {
 }  // namespace
 
 std::vector<std::string> NvjpegPlaces(std::string_view holder) {
-  const std::string folder(GetFolder(holder));
+  const size_t slash = holder.rfind('/');
+  const std::string folder(slash == std::string_view::npos ? "." : holder.substr(0, slash));
   std::vector<std::string> places;
   for (const Release& release : kReleases) {
     const std::string name(release.file_name);
