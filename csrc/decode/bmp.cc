@@ -321,10 +321,8 @@ class RleReader {
 
 ImageHeader ReadBmpHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const BmpLayout layout = ReadLayout(file);
-  ImageHeader header;
-  header.format = FileFormat::kBmp;
-  header.width = layout.width;
-  header.height = layout.height;
+  const ImageHeader header{
+      .format = FileFormat::kBmp, .width = layout.width, .height = layout.height};
   CheckSizeLimits(header.width, header.height, limits);
   if (layout.is_rle()) {
     CheckDecodedLimit(FileFormat::kBmp, int64_t{layout.width} * layout.height, limits);

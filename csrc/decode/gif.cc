@@ -291,10 +291,8 @@ std::vector<uint8_t> ReadInterlaced(GifSession& session, const Frame& frame) {
 
 ImageHeader ReadGifHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const GifLayout layout = ReadLayout(file);
-  ImageHeader header;
-  header.format = FileFormat::kGif;
-  header.width = layout.screen_w;
-  header.height = layout.screen_h;
+  const ImageHeader header{
+      .format = FileFormat::kGif, .width = layout.screen_w, .height = layout.screen_h};
   CheckSizeLimits(header.width, header.height, limits);
   CheckSizeLimits(layout.frame.width, layout.frame.height, limits);
   if (layout.frame.interlaced) {

@@ -245,10 +245,9 @@ int64_t CountPngBytes(std::span<const uint8_t> file) {
 
 ImageHeader ReadPngHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const Ihdr ihdr = ReadIhdr(file);
-  ImageHeader header;
-  header.format = FileFormat::kPng;
-  header.width = static_cast<int>(ihdr.width);
-  header.height = static_cast<int>(ihdr.height);
+  ImageHeader header{.format = FileFormat::kPng,
+                     .width = static_cast<int>(ihdr.width),
+                     .height = static_cast<int>(ihdr.height)};
   CheckSizeLimits(header.width, header.height, limits);
   const ChunkSummary chunks = ReadChunks(file);
   const int64_t needed = ihdr.inflated_bytes() / kMaxInflationRatio;

@@ -155,11 +155,10 @@ int64_t CountWebpBytes(std::span<const uint8_t> file) { return ReadPicture(file)
 
 ImageHeader ReadWebpHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const WebpPicture picture = ReadPicture(file);
-  ImageHeader header;
-  header.format = FileFormat::kWebp;
-  header.width = picture.canvas_w;
-  header.height = picture.canvas_h;
-  header.orientation = picture.orientation;
+  const ImageHeader header{.format = FileFormat::kWebp,
+                           .width = picture.canvas_w,
+                           .height = picture.canvas_h,
+                           .orientation = picture.orientation};
   CheckSizeLimits(header.width, header.height, limits);
   // Beside the pixels libwebp holds the alpha of a lossy picture, or a lossless one as a whole.
   const int64_t held = picture.lossless ? 4 : picture.has_alpha ? 1 : 0;

@@ -151,11 +151,7 @@ ImageView ViewPlanes(const Y4mFrame& frame, const uint8_t* file) {
 ImageHeader ReadY4mHeader(std::span<const uint8_t> file, const DecodeLimits& limits) {
   const Y4mFrame frame = ReadFrame(file);
   CheckFrame(frame, file, limits);
-  ImageHeader header;
-  header.format = FileFormat::kY4m;
-  header.width = frame.image.width;
-  header.height = frame.image.height;
-  return header;
+  return {.format = FileFormat::kY4m, .width = frame.image.width, .height = frame.image.height};
 }
 
 std::optional<ImageView> ViewY4mPlanes(const ImageView& image, const DecodeLimits& limits) {
