@@ -22,13 +22,39 @@ class RoiBands : public BandSink {
   // targets: at least one, in the part of the image whose rows arrive. `params`, and what they
   // point to, must outlive the sink.
   RoiBands(Implementation implementation, const PreprocessParams& params,
-           std::vector<RoiTarget> targets);
+           std::vector<RoiTarget> targets)
+      : implementation_(implementation),
+        params_(params),
+        targets_(std::move(targets)),
+        window_(BoundingRect(targets_)) {
+    std::ranges::sort(targets_, {}, [](const RoiTarget& target) { return target.rect.y; });
+  }
 
-  void Begin(const BandFormat& format) override;
-  void Consume(const RowBand& band) override;
-  int EndRow() const override { return end_row_; }
-  int NextRow(int row) const override;
-  ColumnSpan Columns() const override { return columns_; }
+  void Begin(const BandFormat& format) override { format_ = format; }
+
+  void Consume(const RowBand& band) override {
+    const int end = band.first_row + band.row_count;
+    std::erase_if(open_, [&](const OpenRoi& roi) { return Feed(roi, band); });
+    for (; next_ < targets_.size() && targets_[next_].rect.y < end; ++next_) {
+      OpenRoi roi = Open(targets_[next_]);
+      if (!Feed(roi, band)) open_.push_back(std::move(roi));
+    }
+  }
+
+  int EndRow() const override { return window_.bottom(); }
+
+  int NextRow(int row) const override {
+    int next = format_.height;
+    if (next_ < targets_.size()) next = std::max(row, targets_[next_].rect.y);
+    for (const OpenRoi& roi : open_) {
+      if (next == row) break;
+      const int inside = std::max(row - roi.rect.y, 0);
+      next = std::min(next, roi.rect.y + roi.sink->resizer().NextRow(inside));
+    }
+    return next;
+  }
+
+  ColumnSpan Columns() const override { return {window_.x, window_.right()}; }
 
   // Whether every tensor was written.
   bool Complete() const { return next_ == targets_.size() && open_.empty(); }
@@ -39,71 +65,35 @@ class RoiBands : public BandSink {
     std::unique_ptr<TensorSink> sink;
   };
 
-  OpenRoi Open(const RoiTarget& target) const;
-  bool Feed(const OpenRoi& roi, const RowBand& band) const;
+  OpenRoi Open(const RoiTarget& target) const {
+    const PixelRect& rect = target.rect;
+    auto sink = std::make_unique<TensorSink>(implementation_, params_, rect.width, rect.height,
+                                             OrientationTransform{}, target.output->image);
+    sink->resizer().Begin({rect.width, rect.height, format_.channels});
+    return {rect, std::move(sink)};
+  }
+
+  // Returns whether the region's tensor is done.
+  bool Feed(const OpenRoi& roi, const RowBand& band) const {
+    const int first = std::max(band.first_row, roi.rect.y);
+    const int end = std::min(band.first_row + band.row_count, roi.rect.bottom());
+    if (first >= end) return false;
+    const uint8_t* pixels = band.data + band.row_stride_bytes * (first - band.first_row) +
+                            ptrdiff_t{roi.rect.x} * format_.channels;
+    roi.sink->resizer().Consume({pixels, band.row_stride_bytes, first - roi.rect.y, end - first});
+    if (!roi.sink->resizer().Complete()) return false;
+    roi.sink->Finish();
+    return true;
+  }
 
   Implementation implementation_;
   const PreprocessParams& params_;
   std::vector<RoiTarget> targets_;  // from the top down
+  PixelRect window_;                // holds all of them
   size_t next_ = 0;                 // the first that no row has reached
   std::vector<OpenRoi> open_;
   BandFormat format_;
-  int end_row_ = 0;
-  ColumnSpan columns_;
 };
-
-RoiBands::RoiBands(Implementation implementation, const PreprocessParams& params,
-                   std::vector<RoiTarget> targets)
-    : implementation_(implementation), params_(params), targets_(std::move(targets)) {
-  std::sort(targets_.begin(), targets_.end(),
-            [](const RoiTarget& a, const RoiTarget& b) { return a.rect.y < b.rect.y; });
-  const PixelRect window = BoundingRect(targets_);
-  end_row_ = window.bottom();
-  columns_ = {window.x, window.right()};
-}
-
-void RoiBands::Begin(const BandFormat& format) { format_ = format; }
-
-void RoiBands::Consume(const RowBand& band) {
-  const int end = band.first_row + band.row_count;
-  std::erase_if(open_, [&](const OpenRoi& roi) { return Feed(roi, band); });
-  for (; next_ < targets_.size() && targets_[next_].rect.y < end; ++next_) {
-    OpenRoi roi = Open(targets_[next_]);
-    if (!Feed(roi, band)) open_.push_back(std::move(roi));
-  }
-}
-
-int RoiBands::NextRow(int row) const {
-  int next = format_.height;
-  if (next_ < targets_.size()) next = std::max(row, targets_[next_].rect.y);
-  for (const OpenRoi& roi : open_) {
-    if (next == row) break;
-    const int inside = std::max(row - roi.rect.y, 0);
-    next = std::min(next, roi.rect.y + roi.sink->resizer().NextRow(inside));
-  }
-  return next;
-}
-
-RoiBands::OpenRoi RoiBands::Open(const RoiTarget& target) const {
-  const PixelRect& rect = target.rect;
-  auto sink = std::make_unique<TensorSink>(implementation_, params_, rect.width, rect.height,
-                                           OrientationTransform{}, target.output->image);
-  sink->resizer().Begin({rect.width, rect.height, format_.channels});
-  return {rect, std::move(sink)};
-}
-
-// Returns whether the region's tensor is done.
-bool RoiBands::Feed(const OpenRoi& roi, const RowBand& band) const {
-  const int first = std::max(band.first_row, roi.rect.y);
-  const int end = std::min(band.first_row + band.row_count, roi.rect.bottom());
-  if (first >= end) return false;
-  const uint8_t* pixels = band.data + band.row_stride_bytes * (first - band.first_row) +
-                          ptrdiff_t{roi.rect.x} * format_.channels;
-  roi.sink->resizer().Consume({pixels, band.row_stride_bytes, first - roi.rect.y, end - first});
-  if (!roi.sink->resizer().Complete()) return false;
-  roi.sink->Finish();
-  return true;
-}
 
 // The rectangle that holds all of `targets`, which become rectangles of it.
 PixelRect MoveToWindow(std::vector<RoiTarget>& targets) {
