@@ -5,11 +5,6 @@
 #include "cuda_library/kernel_table.h"
 
 namespace endcap {
-namespace {
-
-constexpr int kMinContexts = 2;
-
-}  // namespace
 
 CudaPreprocessContext::CudaPreprocessContext(const PreprocessParams& params, int device_id)
     : device_id_(device_id),
@@ -61,13 +56,12 @@ void CudaPreprocessContext::Launch(void* stream) {
   if (nvjpeg_ != nullptr) nvjpeg_->OrderBefore(stream);
   const FusedLaunch launch = plan_.Launch(device_block_.data());
   const int32_t code = Kernels().preprocess(device_id_, &launch, stream);
-  const ItemStatus failure =
-      code == 0 ? ItemStatus{} : ItemStatus{static_cast<ErrorCode>(code), Cuda().last_message()};
   done_.Record(stream);  // also after a failure: a part may run
-  if (!failure.ok()) throw Error(failure.code, failure.message);
+  CheckCuda(code);
 }
 
 std::unique_ptr<CudaPreprocessContext> CudaContextPool::Take() {
+  constexpr int kMinContexts = 2;
   {
     const std::lock_guard lock(mutex_);
     if (made_ >= kMinContexts && !idle_.empty()) {

@@ -190,14 +190,8 @@ void DeviceBatch::Blank(size_t index, FusedPlan& plan) {
   }
 }
 
-// Whether the GPU made the pixels of an image out of a JPEG's planes.
-bool DeviceBatch::DecodedFromPlanes(size_t index) const noexcept {
-  const JpegDecoder decoder = items_[index].decoder;
-  return decoder == JpegDecoder::kHybrid || decoder == JpegDecoder::kNvjpeg;
-}
-
 std::vector<PreprocessItem> DeviceBatch::Finish(FusedPlan& plan) {
-  bool planes = false;
+  bool planes = false;  // the GPU made the pixels of an image out of a JPEG's planes
   for (size_t i = 0; i < items_.size(); ++i) {
     PreprocessItem& item = items_[i];
     auto& image = images_[i];
@@ -207,7 +201,7 @@ std::vector<PreprocessItem> DeviceBatch::Finish(FusedPlan& plan) {
       Blank(i, plan);
     }
     WriteStatuses(inputs_[i], item);
-    planes = planes || DecodedFromPlanes(i);
+    planes = planes || item.decoder == JpegDecoder::kHybrid || item.decoder == JpegDecoder::kNvjpeg;
   }
   NoteRun(Stage::kPreprocess, Implementation::kCuda);
   if (planes) NoteRun(Stage::kDecode, Implementation::kCuda);

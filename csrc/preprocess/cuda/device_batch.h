@@ -42,7 +42,6 @@ class DeviceBatch {
   void Plan(CudaPreprocessContext& context);
   void UploadOne(size_t index, CudaPreprocessContext& context);
   void Blank(size_t index, FusedPlan& plan);
-  bool DecodedFromPlanes(size_t index) const noexcept;
 
   const PreprocessParams& params_;
   DeviceImage::DecodeContext decode_context_;

@@ -42,12 +42,6 @@ Implementation BestImplementation() {
   return SimdTarget().empty() ? Implementation::kScalar : Implementation::kSimd;
 }
 
-void RequireDevice(const ImageView& image, int device_id) {
-  if (image.device != Device::kCuda || image.device_id == device_id) return;
-  FailArgument("the pixels are on device cuda:", image.device_id,
-               "; give memory of cuda:", device_id);
-}
-
 }  // namespace
 
 DeviceImage::DeviceImage(const PreprocessParams& params, const PreprocessInput& input,
@@ -123,13 +117,22 @@ void DeviceImage::StageRows(const BandFormat& format) {
   staged_bytes_ = row_stride_bytes_ * static_cast<size_t>(format.height);
 }
 
-void DeviceImage::OpenPixels(int device_id) {
+// Of pixels, which are checked.
+void DeviceImage::ReadSize(int device_id) {
   const ImageView& image = input_.image;
   CheckPixels(image, params_->limits);
+  if (image.device == Device::kCuda && image.device_id != device_id) {
+    FailArgument("the pixels are on device cuda:", image.device_id,
+                 "; give memory of cuda:", device_id);
+  }
   header_.width = image.width;
   header_.height = image.height;
+}
+
+void DeviceImage::OpenPixels(int device_id) {
+  const ImageView& image = input_.image;
+  ReadSize(device_id);
   placement_ = Place(*params_, image.width, image.height);
-  RequireDevice(image, device_id);
   if (!wants_tensors_) return;
   pixels_.emplace(image);
   staged_bytes_ = pixels_->staged_bytes();
@@ -145,10 +148,7 @@ void DeviceImage::OpenRegions(int device_id, PreprocessItem& item) {
       Fail(ErrorCode::kUnsupported,
            "regions of YUV in GPU memory are not cut out; give it in CPU memory, or RGB");
     }
-    CheckPixels(image, params_->limits);
-    RequireDevice(image, device_id);
-    header_.width = image.width;
-    header_.height = image.height;
+    ReadSize(device_id);
   }
   targets_ = MakeRoiTargets(*params_, input_, 0, header_, item.rois);
   if (targets_.empty()) return;
@@ -159,12 +159,6 @@ void DeviceImage::OpenRegions(int device_id, PreprocessItem& item) {
                            ? DecodedFormat(header_, options_).channels
                            : params_->channels();
   StageRows({window_.width, window_.height, channels});
-}
-
-// For outputs without a tensor.
-DecodeReport DeviceImage::CheckFile() const {
-  if (!input_.rois) return CheckDecodes(input_.image, header_, options_);
-  return CheckDecodes(input_.image, header_, options_, header_.orientation, window_);
 }
 
 void DeviceImage::Fill(uint8_t* staged, PreprocessItem& item) {
@@ -179,7 +173,8 @@ void DeviceImage::Fill(uint8_t* staged, PreprocessItem& item) {
   item.start_ns = SteadyNowNs();
   DecodeReport report;
   if (!wants_tensors_) {
-    report = CheckFile();
+    report = input_.rois ? CheckDecodes(image, header_, options_, header_.orientation, window_)
+                         : CheckDecodes(image, header_, options_);
     decoder_ = JpegDecoder::kCpu;
   } else if (planes_) {
     report = planes_->Decode(staged);

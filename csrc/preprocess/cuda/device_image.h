@@ -94,11 +94,11 @@ class DeviceImage {
 
  private:
   void OpenFile(const DecodeContext& context);
+  void ReadSize(int device_id);
   void OpenPixels(int device_id);
   void OpenRegions(int device_id, PreprocessItem& item);
   void StageRows(const BandFormat& format);
   bool TakesNvjpeg(const DecodeContext& context, const JpegPlaneReader& planes) const;
-  DecodeReport CheckFile() const;
   FusedImage Describe(const uint8_t* device) const;
   FusedImage DescribePlanes(const uint8_t* device) const;
   void AddRegions(FusedPlan& plan, const FusedImage& rows) const;
