@@ -29,16 +29,18 @@ __device__ bool AnyNan(const RotatedNmsLaunch& launch) {
   return __syncthreads_or(nan) != 0;
 }
 
-template <typename Comparison>
-__device__ void KeepRotated(const RotatedNmsLaunch& launch, const RotatedNmsArrays& arrays,
-                            const Comparison& comparison, RotatedNmsShared& shared) {
+// kComparison: the one of RotatedRule's for the launch's method.
+template <auto kComparison>
+__global__ void __launch_bounds__(kRotatedChunk, 1)
+    KeepRotated(const __grid_constant__ RotatedNmsLaunch launch, const RotatedNmsArrays arrays) {
+  __shared__ RotatedNmsShared shared;
   const uint32_t t = threadIdx.x;
   if (AnyNan(launch)) {
     if (t == 0) *launch.kept_count = -1;
     return;
   }
-  RotatedSuppression<Comparison> suppression(comparison, launch.scratch, arrays.suppression,
-                                             shared.boxes, shared.chunk);
+  RotatedSuppression suppression(launch.rule.*kComparison, launch.scratch, arrays.suppression,
+                                 shared.boxes, shared.chunk);
   const auto count = static_cast<uint32_t>(launch.count);
   const uint32_t max_rows = launch.scratch.rows;
   for (uint32_t taken = 0; taken < count && suppression.rows() < max_rows;) {
@@ -63,18 +65,6 @@ __device__ void KeepRotated(const RotatedNmsLaunch& launch, const RotatedNmsArra
   if (t == 0) *launch.kept_count = suppression.rows();
 }
 
-__global__ void __launch_bounds__(kRotatedChunk, 1)
-    KeepByPolygons(const __grid_constant__ RotatedNmsLaunch launch, const RotatedNmsArrays arrays) {
-  __shared__ RotatedNmsShared shared;
-  KeepRotated(launch, arrays, launch.rule.polygon, shared);
-}
-
-__global__ void __launch_bounds__(kRotatedChunk, 1)
-    KeepByProbiou(const __grid_constant__ RotatedNmsLaunch launch, const RotatedNmsArrays arrays) {
-  __shared__ RotatedNmsShared shared;
-  KeepRotated(launch, arrays, launch.rule.probiou, shared);
-}
-
 }  // namespace
 
 void LaunchRotatedNms(const RotatedNmsLaunch& launch, void* stream) {
@@ -96,8 +86,8 @@ void LaunchRotatedNms(const RotatedNmsLaunch& launch, void* stream) {
   MakeScoreKeys(launch.scores, arrays.keys, launch.count, cuda_stream);
   SortScoreKeys(arrays.keys, arrays.sorted_keys, launch.count, sort, sort_bytes, cuda_stream);
   const bool by_polygons = launch.rule.method == RotatedNms::kPolygon;
-  Launch(by_polygons ? KeepByPolygons : KeepByProbiou, 1, kRotatedChunk, 0, cuda_stream, launch,
-         arrays);
+  Launch(by_polygons ? KeepRotated<&RotatedRule::polygon> : KeepRotated<&RotatedRule::probiou>, 1,
+         kRotatedChunk, 0, cuda_stream, launch, arrays);
 }
 
 }  // namespace endcap

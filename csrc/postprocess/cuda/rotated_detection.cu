@@ -162,27 +162,17 @@ __device__ void WriteRotatedImage(const HeadBatch& heads, const DetectionBatch& 
   });
 }
 
-template <typename Comparison>
-__device__ void WriteSuppressedImage(const HeadBatch& heads, const DetectionBatch& batch,
-                                     const Comparison& comparison, RotatedShared& shared) {
-  WriteRotatedImage(heads, batch, shared.faults,
-                    [&](const RotatedHead& head, const uint64_t* keys, uint32_t count) {
-                      return WriteSuppressedRows(head, batch, keys, count, comparison, shared);
-                    });
-}
-
+// kComparison: the one of RotatedRule's for the batch's method.
+template <auto kComparison>
 __global__ void __launch_bounds__(kRotatedChunk, 1)
-    WriteByPolygons(const __grid_constant__ HeadBatch heads,
+    WriteSuppressed(const __grid_constant__ HeadBatch heads,
                     const __grid_constant__ DetectionBatch batch) {
   __shared__ RotatedShared shared;
-  WriteSuppressedImage(heads, batch, batch.rotated.rule.polygon, shared);
-}
-
-__global__ void __launch_bounds__(kRotatedChunk, 1)
-    WriteByProbiou(const __grid_constant__ HeadBatch heads,
-                   const __grid_constant__ DetectionBatch batch) {
-  __shared__ RotatedShared shared;
-  WriteSuppressedImage(heads, batch, batch.rotated.rule.probiou, shared);
+  WriteRotatedImage(heads, batch, shared.faults,
+                    [&](const RotatedHead& head, const uint64_t* keys, uint32_t count) {
+                      return WriteSuppressedRows(head, batch, keys, count,
+                                                 batch.rotated.rule.*kComparison, shared);
+                    });
 }
 
 struct BestShared {
@@ -202,7 +192,8 @@ __global__ void __launch_bounds__(kRotatedChunk, 1)
 
 auto* SelectKernel(const DetectionBatch& batch) {
   if (batch.needs_nms == 0) return WriteBest;
-  return batch.rotated.rule.method == RotatedNms::kPolygon ? WriteByPolygons : WriteByProbiou;
+  return batch.rotated.rule.method == RotatedNms::kPolygon ? WriteSuppressed<&RotatedRule::polygon>
+                                                           : WriteSuppressed<&RotatedRule::probiou>;
 }
 
 }  // namespace
