@@ -20,6 +20,14 @@ inline constexpr uint64_t kNoKey = ~uint64_t{0};
 __device__ inline float ToFloat(float value) { return value; }
 __device__ inline float ToFloat(uint16_t half) { return HalfToFloat(half); }
 
+// Logits or scores of an image or a row.
+template <typename T>
+struct Numbers {
+  const T* values;
+  uint32_t count;
+  __device__ float operator[](uint32_t i) const { return ToFloat(values[i]); }
+};
+
 // Element `i` of an input, for where dtypes need no code of their own.
 __device__ inline float ReadValue(const HeadImage& head, int input, uint64_t i) {
   const void* values = AssumeGlobal(head.inputs[input]);

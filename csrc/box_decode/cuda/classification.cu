@@ -13,14 +13,6 @@ struct Shared {
   float highest[kLogitThreads];
 };
 
-// A block's loop over the logits [C] of one image.
-template <typename T>
-struct Logits {
-  const T* values;
-  uint32_t count;
-  __device__ float operator[](uint32_t i) const { return ToFloat(values[i]); }
-};
-
 // What a class's score is without other classes'.
 __device__ inline bool IsSoftmax(const HeadRule& rule) {
   return rule.activation == Activation::kSoftmax;
@@ -28,7 +20,7 @@ __device__ inline bool IsSoftmax(const HeadRule& rule) {
 
 // The greatest logit. Notes NaN, and scores that are not finite, as bad_row.
 template <typename T>
-__device__ float CheckLogits(const HeadRule& rule, const Logits<T>& logits, CandidateState& state,
+__device__ float CheckLogits(const HeadRule& rule, const Numbers<T>& logits, CandidateState& state,
                              Shared& shared) {
   const uint32_t t = threadIdx.x;
   float highest = -INFINITY;
@@ -53,7 +45,7 @@ __device__ float CheckLogits(const HeadRule& rule, const Logits<T>& logits, Cand
 
 // The sum of the powers, in the order of Exponential's sums.
 template <typename T>
-__device__ double SumPowers(const Logits<T>& logits, float highest, Shared& shared) {
+__device__ double SumPowers(const Numbers<T>& logits, float highest, Shared& shared) {
   const uint32_t t = threadIdx.x;
   double part = 0.0;
   for (uint32_t i = t; i < logits.count; i += kLogitThreads) {
@@ -84,7 +76,7 @@ __device__ void AppendPassing(const HeadBatch& batch, uint32_t image, uint32_t c
 template <typename T>
 __device__ void FilterLogits(const HeadBatch& batch, uint32_t image, Shared& shared) {
   const HeadImage& head = batch.images[image];
-  const Logits<T> logits = {static_cast<const T*>(head.inputs[0]), head.rows};
+  const Numbers<T> logits = {static_cast<const T*>(head.inputs[0]), head.rows};
   CandidateState& state = batch.states[image];
   const float highest = CheckLogits(batch.rule, logits, state, shared);
   if (IsSoftmax(batch.rule) && !IsFinite(highest)) {

@@ -22,15 +22,8 @@ __device__ inline bool AnyInGroup(bool predicate) {
   return (__ballot_sync(kAllLanes, predicate) >> first & ((1U << kGroup) - 1U)) != 0;
 }
 
-// The scores of a group's row, background included.
-template <typename T>
-struct Scores {
-  const T* values;
-  uint32_t count;  // 0: the group has no row
-  __device__ float operator[](uint32_t i) const { return ToFloat(values[i]); }
-};
-
-// What the lanes of a group find in their row, the same for all.
+// What the lanes of a group find in their row, the same for all. A group without a row has no
+// scores.
 struct RowFacts {
   float highest;        // background included
   float best;           // the greatest class's
@@ -39,7 +32,7 @@ struct RowFacts {
 };
 
 template <typename T>
-__device__ RowFacts ScanRow(const HeadRule& rule, const Scores<T>& scores) {
+__device__ RowFacts ScanRow(const HeadRule& rule, const Numbers<T>& scores) {
   RowFacts facts = {-INFINITY, -INFINITY, 0, false};
   const auto num_classes = static_cast<uint32_t>(rule.num_classes);
 #pragma unroll 4
@@ -70,7 +63,7 @@ __device__ RowFacts ScanRow(const HeadRule& rule, const Scores<T>& scores) {
 // Whether the row's scores, box or anchor hold a NaN; all of them are noted, unless on_nan is
 // kDrop. `row` exists where the scores have a count.
 template <typename T>
-__device__ bool NoteNan(const HeadBatch& batch, uint32_t image, const Scores<T>& scores,
+__device__ bool NoteNan(const HeadBatch& batch, uint32_t image, const Numbers<T>& scores,
                         uint32_t row, bool in_scores) {
   const HeadImage& head = batch.images[image];
   const ScoreRowRule& rows = batch.rule.rows;
@@ -93,7 +86,7 @@ __device__ bool NoteNan(const HeadBatch& batch, uint32_t image, const Scores<T>&
 
 // Whether a class of the row can pass, whose softmax can be taken.
 template <typename T>
-__device__ bool MayPass(const HeadRule& rule, const Scores<T>& scores, const RowFacts& facts) {
+__device__ bool MayPass(const HeadRule& rule, const Numbers<T>& scores, const RowFacts& facts) {
   const bool subtracts = rule.activation == Activation::kSoftmax && rule.rows.background >= 0;
   const float background = subtracts ? scores[static_cast<uint32_t>(rule.rows.background)] : 0.0F;
   return facts.best - background > rule.raw_limit;
@@ -101,7 +94,7 @@ __device__ bool MayPass(const HeadRule& rule, const Scores<T>& scores, const Row
 
 // The sum of the powers, in the order of the CPU implementation.
 template <typename T>
-__device__ double SumPowers(const Scores<T>& scores, double highest) {
+__device__ double SumPowers(const Numbers<T>& scores, double highest) {
   double part = 0.0;
   for (uint32_t i = GroupLane(); i < scores.count; i += kGroup) {
     part += Exponential(scores[i] - highest);
@@ -141,10 +134,10 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
   const auto num_classes = static_cast<uint32_t>(rule.num_classes);
   const uint32_t row = blockIdx.x * kBlockRows + threadIdx.x / kGroup;
   const bool has_row = row < head.rows;
-  Scores<T> scores = {static_cast<const T*>(head.inputs[rule.rows.score_input]) +
-                          uint64_t{has_row ? row : 0} * rule.rows.score_row_length +
-                          rule.rows.first_score,
-                      has_row ? rule.rows.columns : 0};
+  Numbers<T> scores = {static_cast<const T*>(head.inputs[rule.rows.score_input]) +
+                           uint64_t{has_row ? row : 0} * rule.rows.score_row_length +
+                           rule.rows.first_score,
+                       has_row ? rule.rows.columns : 0};
   const RowFacts facts = ScanRow(rule, scores);
   const bool nan = NoteNan(batch, image, scores, row, facts.nan);
   const bool no_softmax =

@@ -16,6 +16,12 @@ __device__ T* Output(const DetectionImage& image, int32_t position) {
   return static_cast<T*>(image.outputs[position]);
 }
 
+// Element `i` of an output, unless that is skipped. By one thread.
+template <typename T>
+__device__ void WriteOutput(const DetectionImage& image, int32_t position, uint32_t i, T value) {
+  if (auto* to = Output<T>(image, position); to != nullptr) to[i] = value;
+}
+
 template <typename T>
 __device__ void Fill(T* to, uint64_t first, uint64_t end, T value) {
   if (to == nullptr) return;
@@ -51,12 +57,9 @@ __device__ inline void FillRows(const DetectionImage& image, HeadLayout layout, 
 // By one thread.
 __device__ inline void WriteCounts(const DetectionImage& image, HeadLayout layout, uint32_t rows,
                                    int32_t status) {
-  const bool classifies = layout == HeadLayout::kLogits;
-  auto* num = Output<int32_t>(image, kNumOutput);
-  if (!classifies && num != nullptr) *num = static_cast<int32_t>(rows);
-  auto* to =
-      Output<int32_t>(image, classifies ? int32_t{kClassStatusOutput} : int32_t{kStatusOutput});
-  if (to != nullptr) *to = status;
+  if (layout == HeadLayout::kLogits) return WriteOutput(image, kClassStatusOutput, 0, status);
+  WriteOutput(image, kNumOutput, 0, static_cast<int32_t>(rows));
+  WriteOutput(image, kStatusOutput, 0, status);
 }
 
 // No detection, no class.
@@ -72,12 +75,9 @@ __device__ inline void WriteBlank(const DetectionImage& image, const HeadRule& r
 // What every detection has beside its box. One row, by one thread.
 __device__ inline void WriteScore(const DetectionImage& image, uint32_t row,
                                   const Candidate& candidate) {
-  auto* scores = Output<float>(image, kScoresOutput);
-  auto* classes = Output<int32_t>(image, kClassesOutput);
-  auto* indices = Output<int32_t>(image, kIndicesOutput);
-  if (scores != nullptr) scores[row] = candidate.score;
-  if (classes != nullptr) classes[row] = candidate.class_id;
-  if (indices != nullptr) indices[row] = candidate.index;
+  WriteOutput(image, kScoresOutput, row, candidate.score);
+  WriteOutput(image, kClassesOutput, row, candidate.class_id);
+  WriteOutput(image, kIndicesOutput, row, candidate.index);
 }
 
 // Whether the box is a detection: any without a geometry, else one with an area in the source
@@ -105,10 +105,8 @@ __device__ inline void WriteClassRow(const DetectionImage& image, const HeadRule
   // The key is the same for -0 and 0.
   const bool is_raw = rule.activation == Activation::kNone;
   const float score = is_raw ? ReadValue(head, 0, class_id) : KeyScore(key);
-  if (auto* scores = Output<float>(image, kClassScoresOutput); scores != nullptr)
-    scores[row] = score;
-  auto* ids = Output<int32_t>(image, kClassIdsOutput);
-  if (ids != nullptr) ids[row] = static_cast<int32_t>(class_id);
+  WriteOutput(image, kClassScoresOutput, row, score);
+  WriteOutput(image, kClassIdsOutput, row, static_cast<int32_t>(class_id));
 }
 
 // The beginning and the end of one image, which the kernels for axis-aligned and for rotated boxes
