@@ -38,8 +38,7 @@ void LaunchFilter(const HeadBatch& batch, cudaStream_t stream) {
     case HeadLayout::kObjectnessRows:
       return LaunchFilterYolov5(batch, stream);
     case HeadLayout::kAnchorColumns:
-      return batch.rule.multi_label != 0 ? LaunchFilterYolov8MultiLabel(batch, stream)
-                                         : LaunchFilterYolov8(batch, stream);
+      return LaunchFilterYolov8(batch, stream);
     case HeadLayout::kScoreRows:
       return LaunchFilterScoreRows(batch, stream);
     case HeadLayout::kEnd2EndRows:

@@ -18,7 +18,6 @@ void LaunchStoreClassLimits(const HeadBatch& batch, const float* host_limits, cu
 
 // Its parts, one for each layout; the states are zeroed by LaunchFilter.
 void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream);
-void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov5(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterScoreRows(const HeadBatch& batch, cudaStream_t stream);  // rtdetr and ssd
 void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream);

@@ -91,17 +91,8 @@ struct HeadBatch {
 // num_classes + class for layouts with a score for each class, the row for kEnd2EndRows and
 // kDetectionRows, the class for kLogits.
 ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadLayout layout) {
-  switch (layout) {
-    case HeadLayout::kObjectnessRows:
-    case HeadLayout::kAnchorColumns:
-    case HeadLayout::kScoreRows:
-      return true;
-    case HeadLayout::kEnd2EndRows:
-    case HeadLayout::kDetectionRows:
-    case HeadLayout::kLogits:
-      return false;
-  }
-  return false;
+  return layout == HeadLayout::kObjectnessRows || layout == HeadLayout::kAnchorColumns ||
+         layout == HeadLayout::kScoreRows;
 }
 
 }  // namespace endcap

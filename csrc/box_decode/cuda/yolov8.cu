@@ -302,14 +302,11 @@ __global__ void __launch_bounds__(kTileThreads)
 
 }  // namespace
 
-// The best class of every anchor, for heads [4+C, A].
+// For heads [4+C, A]: the best class of every anchor, or with multi_label every class over the
+// threshold.
 void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream) {
-  LaunchForRows(FilterYolov8, batch, kTileAnchors<float>, kTileThreads, stream);
-}
-
-// Every class over the threshold of every anchor, for heads [4+C, A].
-void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream) {
-  LaunchForRows(FilterYolov8MultiLabel, batch, kTileAnchors<float>, kTileThreads, stream);
+  LaunchForRows(batch.rule.multi_label != 0 ? FilterYolov8MultiLabel : FilterYolov8, batch,
+                kTileAnchors<float>, kTileThreads, stream);
 }
 
 }  // namespace endcap
