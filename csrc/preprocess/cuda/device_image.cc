@@ -37,11 +37,6 @@ class RowSink : public BandSink {
   BandFormat format_;
 };
 
-// All give the same bytes.
-Implementation BestImplementation() {
-  return SimdTarget().empty() ? Implementation::kScalar : Implementation::kSimd;
-}
-
 }  // namespace
 
 DeviceImage::DeviceImage(const PreprocessParams& params, const PreprocessInput& input,
@@ -168,7 +163,9 @@ void DeviceImage::Fill(uint8_t* staged, PreprocessItem& item) {
   if (image.format != PixelFormat::kEncoded) {
     if (staged_bytes_ == 0) return;
     RowSink sink(staged, row_stride_bytes_);
-    return PixelsToBands(BestImplementation(), image, window_, format_.channels, sink);
+    // Both give the same bytes.
+    const auto best = SimdTarget().empty() ? Implementation::kScalar : Implementation::kSimd;
+    return PixelsToBands(best, image, window_, format_.channels, sink);
   }
   item.start_ns = SteadyNowNs();
   DecodeReport report;

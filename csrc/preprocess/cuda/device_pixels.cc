@@ -8,17 +8,9 @@ namespace endcap {
 namespace {
 
 FusedSource ToFusedSource(PixelFormat format) {
-  switch (format) {
-    case PixelFormat::kBgr:
-      return FusedSource::kBgr;
-    case PixelFormat::kGray:
-      return FusedSource::kGray;
-    case PixelFormat::kNv12:
-    case PixelFormat::kPlanarYuv:
-      return FusedSource::kYuv;
-    default:
-      return FusedSource::kRgb;
-  }
+  if (IsYuv(format)) return FusedSource::kYuv;
+  if (format == PixelFormat::kGray) return FusedSource::kGray;
+  return format == PixelFormat::kBgr ? FusedSource::kBgr : FusedSource::kRgb;
 }
 
 }  // namespace

@@ -48,42 +48,37 @@ __device__ uint32_t LookUpElement(const void* table, int color, int32_t pixel) {
   return static_cast<const uint8_t*>(table)[index];
 }
 
-// Numbers as elements.
+// Numbers as elements: encode(color, number) makes one.
+template <typename Number, typename Encode>
+__device__ void EncodeQuad(const QuadNumbers<Number>& numbers, QuadElements& elements,
+                           const Encode& encode) {
+#pragma unroll
+  for (int c = 0; c < kColors; ++c) {
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) elements[c][i] = encode(c, numbers[i][c]);
+  }
+}
+
 template <int kBytes>
 __device__ void NormalizeQuad(const FusedLaunch& launch, const QuadNumbers<int32_t>& numbers,
                               QuadElements& elements) {
   if (launch.normalize == FusedNormalize::kTable) {
-#pragma unroll
-    for (int c = 0; c < kColors; ++c) {
-#pragma unroll
-      for (int i = 0; i < kQuad; ++i) {
-        elements[c][i] = LookUpElement<kBytes>(launch.table, c, numbers[i][c]);
-      }
-    }
-    return;
+    return EncodeQuad<int32_t>(numbers, elements, [&](int c, int32_t pixel) {
+      return LookUpElement<kBytes>(launch.table, c, pixel);
+    });
   }
-#pragma unroll
-  for (int c = 0; c < kColors; ++c) {
-    const SplitNormalize split = launch.split[c];
-#pragma unroll
-    for (int i = 0; i < kQuad; ++i) {
-      elements[c][i] =
-          EncodeElement<kBytes>(launch.dtype, split.ApplyFused(static_cast<float>(numbers[i][c])));
-    }
-  }
+  EncodeQuad<int32_t>(numbers, elements, [&](int c, int32_t pixel) {
+    const float value = launch.split[c].ApplyFused(static_cast<float>(pixel));
+    return EncodeElement<kBytes>(launch.dtype, value);
+  });
 }
 
 template <int kBytes>
 __device__ void NormalizeQuad(const FusedLaunch& launch, const QuadNumbers<float>& numbers,
                               QuadElements& elements) {
-#pragma unroll
-  for (int c = 0; c < kColors; ++c) {
-    const SingleNormalize single = launch.single[c];
-#pragma unroll
-    for (int i = 0; i < kQuad; ++i) {
-      elements[c][i] = EncodeElement<kBytes>(launch.dtype, single.Apply(numbers[i][c]));
-    }
-  }
+  EncodeQuad<float>(numbers, elements, [&](int c, float pixel) {
+    return EncodeElement<kBytes>(launch.dtype, launch.single[c].Apply(pixel));
+  });
 }
 
 template <int kBytes>
