@@ -1,5 +1,6 @@
 #include "c_api/arguments.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "common/fail.h"
@@ -60,11 +61,8 @@ void CheckStream(int32_t device, const void* stream) {
 }
 
 endcap_tensor_spec WriteSpec(const TensorSpec& spec, const char* name) {
-  endcap_tensor_spec written = {};
-  written.name = name;
-  written.dtype = static_cast<int32_t>(spec.dtype);
-  written.rank = spec.rank;
-  for (size_t i = 0; i < spec.shape.size(); ++i) written.shape[i] = spec.shape[i];
+  endcap_tensor_spec written = {name, static_cast<int32_t>(spec.dtype), spec.rank, {}};
+  std::ranges::copy(spec.shape, written.shape);
   return written;
 }
 

@@ -111,23 +111,15 @@ PreprocessOutput ReadOutput(const SizedEngines& engines, const endcap_preprocess
     Fail(error.code(), "output ", i, ": ", error.what());
   }
   const TensorSpec spec = PreprocessOutputs(params)[0];
-  PreprocessOutput written;
-  written.image.data = output.tensor;
-  written.image.dtype = spec.dtype;
-  written.image.shape = spec.shape;
-  written.image.rank = spec.rank;
-  written.image.device = engines.device().type;
-  written.image.device_id = engines.device().id;
+  const DeviceId device = engines.device();
+  const TensorView view{output.tensor, spec.dtype, spec.shape, spec.rank, device.type, device.id};
   if (output.tensor == nullptr) FailArgument("the tensor of output ", i, " is NULL");
-  if (output.tensor_bytes != written.image.size_bytes()) {
+  if (output.tensor_bytes != view.size_bytes()) {
     FailArgument("the tensor of output ", i, " has ", output.tensor_bytes,
                  " bytes: ", DTypeName(spec.dtype), " [", spec.shape[0], ", ", spec.shape[1], ", ",
-                 spec.shape[2], "] takes ", written.image.size_bytes());
+                 spec.shape[2], "] takes ", view.size_bytes());
   }
-  written.geometry = output.geometry;
-  written.status = output.status;
-  written.source_index = output.source_index;
-  return written;
+  return {view, output.geometry, output.status, output.source_index};
 }
 
 // Throws kInvalidArgument for a view that cannot be read at all; the core checks pixels and bytes.
