@@ -119,15 +119,12 @@ double ReadNumber(std::string_view name, std::string_view text, double low, doub
 
 std::vector<double> ReadNumbers(std::string_view name, std::string_view text, size_t count) {
   std::vector<double> values;
+  bool parsed = true;
   for (const std::string_view part : Split(text)) {
-    double value = 0;
-    if (!Parse(part, value) || !std::isfinite(value)) {
-      FailArgument(name, " is '", text, "': give 1 or ", count, " numbers with commas between");
-    }
-    values.push_back(value);
+    parsed = Parse(part, values.emplace_back()) && std::isfinite(values.back()) && parsed;
   }
   if (values.size() == 1) values.resize(count, values[0]);
-  if (values.size() != count) {
+  if (!parsed || values.size() != count) {
     FailArgument(name, " is '", text, "': give 1 or ", count, " numbers with commas between");
   }
   return values;
