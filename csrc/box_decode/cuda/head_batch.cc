@@ -8,24 +8,17 @@
 namespace endcap {
 namespace {
 
+// Of layouts with several tensors of rows.
 void CheckRows(const HeadParams& params, HeadTensors head) {
-  switch (GetFamily(params.family).layout) {
-    case HeadLayout::kObjectnessRows:
-    case HeadLayout::kAnchorColumns:
-    case HeadLayout::kEnd2EndRows:
-    case HeadLayout::kLogits:
-      return;  // all in one tensor
-    case HeadLayout::kScoreRows:
-      return CheckRowCounts(MakeHeadSpecs(params), head);
-    case HeadLayout::kDetectionRows: {
-      const DetectionRowsRule rule = MakeDetectionRowsRule(params);
-      const auto rows = [&](int32_t input) { return head[static_cast<size_t>(input)].shape[0]; };
-      const int64_t boxes = rows(rule.box_input);
-      if (rows(rule.score_input) == boxes && rows(rule.class_input) == boxes) return;
-      FailArgument("boxes, scores and classes have ", boxes, ", ", rows(rule.score_input), " and ",
-                   rows(rule.class_input), " rows: they must have as many");
-    }
-  }
+  const HeadLayout layout = GetFamily(params.family).layout;
+  if (layout == HeadLayout::kScoreRows) return CheckRowCounts(MakeHeadSpecs(params), head);
+  if (layout != HeadLayout::kDetectionRows) return;
+  const DetectionRowsRule rule = MakeDetectionRowsRule(params);
+  const auto rows = [&](int32_t input) { return head[static_cast<size_t>(input)].shape[0]; };
+  const int64_t boxes = rows(rule.box_input);
+  if (rows(rule.score_input) == boxes && rows(rule.class_input) == boxes) return;
+  FailArgument("boxes, scores and classes have ", boxes, ", ", rows(rule.score_input), " and ",
+               rows(rule.class_input), " rows: they must have as many");
 }
 
 }  // namespace

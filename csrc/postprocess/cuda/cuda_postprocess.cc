@@ -209,7 +209,7 @@ class CudaPostprocess final : public PostprocessDevice {
         if (error.code() != ErrorCode::kOutOfMemory) throw;
         halves = count > 1;
         if (count == 1 && !began_with_least) {  // others may have asked for more
-          room = RleCapacities::Smallest();
+          room = kSmallestRle;
           began_with_least = true;
           continue;
         }

@@ -12,8 +12,6 @@ namespace {
 using Asked = unsigned long long;
 constexpr size_t kAsked = 2;  // words and bytes
 
-// Of an image with a detection or two.
-constexpr RleCapacity kSmallest = {size_t{1} << 16, size_t{1} << 14};
 // 256 MiB of scratch, 128 MiB of text.
 constexpr RleCapacity kSmall = {size_t{64} << 20, size_t{128} << 20};
 
@@ -77,19 +75,17 @@ bool RleCapacity::IsSmall() const noexcept {
   return words <= kSmall.words && bytes <= kSmall.bytes;
 }
 
-RleCapacity RleCapacities::Smallest() noexcept { return kSmallest; }
-
 size_t RleCapacities::Together() {
   const std::lock_guard lock(mutex_);
-  const size_t by_words = kSmall.words / std::max(of_image_.words, kSmallest.words);
-  const size_t by_bytes = kSmall.bytes / std::max(of_image_.bytes, kSmallest.bytes);
+  const size_t by_words = kSmall.words / std::max(of_image_.words, kSmallestRle.words);
+  const size_t by_bytes = kSmall.bytes / std::max(of_image_.bytes, kSmallestRle.bytes);
   return std::max<size_t>(1, std::min(by_words, by_bytes));
 }
 
 RleCapacity RleCapacities::First(size_t images) {
   const std::lock_guard lock(mutex_);
-  return {std::min(std::max(of_image_.words, kSmallest.words) * images, kSmall.words),
-          std::min(std::max(of_image_.bytes, kSmallest.bytes) * images, kSmall.bytes)};
+  return {std::min(std::max(of_image_.words, kSmallestRle.words) * images, kSmall.words),
+          std::min(std::max(of_image_.bytes, kSmallestRle.bytes) * images, kSmall.bytes)};
 }
 
 void RleCapacities::Keep(const RleCapacity& needed, size_t images) {

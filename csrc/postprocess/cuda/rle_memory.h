@@ -29,12 +29,12 @@ struct RleCapacity {
   bool IsSmall() const noexcept;
 };
 
+// Of an image with a detection or two.
+inline constexpr RleCapacity kSmallestRle = {size_t{1} << 16, size_t{1} << 14};
+
 // What images have needed, as a guess for the next ones. Thread-safe.
 class RleCapacities {
  public:
-  // Of one image that needs little.
-  static RleCapacity Smallest() noexcept;
-
   RleCapacity First(size_t images);
   // How many images are modest together, by what one has needed; at least one.
   size_t Together();
