@@ -44,7 +44,7 @@ std::unique_ptr<Resizer> MakeResizer(Implementation implementation, const Prepro
                                      const Placement& placement,
                                      const OrientationTransform& transform, RowWriter& writer) {
   if (implementation != Implementation::kSimd) {
-    return MakeRowResizer<Opencv8Scalar, OpencvFloat8Scalar, Pillow8Scalar, FloatScalar>(
+    return MakeRowResizer<Opencv8Scalar<int32_t>, OpencvFloat8Scalar, Pillow8Scalar, FloatScalar>(
         params, placement, transform, writer);
   }
   if (!transform.swap_axes) {

@@ -47,45 +47,35 @@ void SumRows(const Input* const* rows, const AxisTaps& axis, const std::vector<W
   }
 }
 
-// OpenCV's 8-bit linear filter, whose intermediates are whole numbers of any type.
-template <typename Number>
-void OpencvColumns(const uint8_t* source, const AxisTaps& columns, int channels, Number* out) {
-  for (int x = 0; x < columns.size(); ++x) {
-    const size_t entry = columns.Offset(x);
-    const uint8_t* left = source + ptrdiff_t{columns.index[entry]} * channels;
-    const uint8_t* right = source + ptrdiff_t{columns.index[entry + 1]} * channels;
-    for (int c = 0; c < channels; ++c) {
-      *out++ = static_cast<Number>(OpencvHorizontal(left[c], right[c], columns.fixed_weight[entry],
-                                                    columns.fixed_weight[entry + 1]));
-    }
-  }
-}
-
-template <typename Number>
-void OpencvRows(const Number* const* rows, const AxisTaps& axis, int output, int samples,
-                uint8_t* out) {
-  const size_t entry = axis.Offset(output);
-  for (int i = 0; i < samples; ++i) {
-    out[i] = OpencvVertical(static_cast<int32_t>(rows[0][i]), static_cast<int32_t>(rows[1][i]),
-                            axis.fixed_weight[entry], axis.fixed_weight[entry + 1]);
-  }
-}
-
 struct UnpackedColumns {
   using Columns = AxisTaps;
   static Columns Prepare(AxisTaps columns) { return columns; }
 };
 
+// OpenCV's 8-bit linear filter, whose intermediates are whole numbers of any type.
+template <typename Number>
 struct Opencv8Scalar : UnpackedColumns {
-  using Intermediate = int32_t;
+  using Intermediate = Number;
   using Output = uint8_t;
   static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
                          Intermediate* out) {
-    OpencvColumns(source, columns, channels, out);
+    for (int x = 0; x < columns.size(); ++x) {
+      const size_t entry = columns.Offset(x);
+      const int32_t* weight = columns.fixed_weight.data() + entry;
+      const uint8_t* left = source + ptrdiff_t{columns.index[entry]} * channels;
+      const uint8_t* right = source + ptrdiff_t{columns.index[entry + 1]} * channels;
+      for (int c = 0; c < channels; ++c) {
+        *out++ = static_cast<Number>(OpencvHorizontal(left[c], right[c], weight[0], weight[1]));
+      }
+    }
   }
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out) {
-    OpencvRows(rows, axis, output, samples, out);
+    const int32_t* weight = axis.fixed_weight.data() + axis.Offset(output);
+    for (int i = 0; i < samples; ++i) {
+      out[i] = OpencvVertical(static_cast<int32_t>(rows[0][i]), static_cast<int32_t>(rows[1][i]),
+                              weight[0], weight[1]);
+    }
   }
 };
 
@@ -124,12 +114,15 @@ struct OpencvFloat8Scalar : UnpackedColumns {
   using Output = uint8_t;
   static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
                          Intermediate* out) {
-    if (!columns.fixed_weight.empty()) return OpencvColumns(source, columns, channels, out);
-    FloatScalar::Horizontal(source, columns, channels, out);
+    if (columns.fixed_weight.empty())
+      return FloatScalar::Horizontal(source, columns, channels, out);
+    Opencv8Scalar<float>::Horizontal(source, columns, channels, out);
   }
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out) {
-    if (!axis.fixed_weight.empty()) return OpencvRows(rows, axis, output, samples, out);
+    if (!axis.fixed_weight.empty()) {
+      return Opencv8Scalar<float>::Vertical(rows, axis, output, samples, out);
+    }
     SumRows(rows, axis, axis.float_weight, output, samples, 0.0F, out,
             [&](float sum) { return OpencvRound(sum * axis.sum_scale); });
   }
