@@ -103,13 +103,10 @@ ENDCAP_HOST_DEVICE inline CosSin ComputeCosSin(float angle) {
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
     return {kNan, kNan};
   }
-  uint32_t quarters = 0;
-  double r = std::bit_cast<float>(magnitude);
-  if (magnitude > 0x3F490FDAU) {  // the greatest float below pi/4
-    const trigonometry::Reduced reduced = trigonometry::Reduce(magnitude);
-    quarters = reduced.quarters;
-    r = reduced.angle;
-  }
+  constexpr uint32_t kBelowQuarterPi = 0x3F490FDA;  // the greatest float below pi/4
+  const auto [quarters, r] = magnitude > kBelowQuarterPi
+                                 ? trigonometry::Reduce(magnitude)
+                                 : trigonometry::Reduced{0, std::bit_cast<float>(magnitude)};
   // Taylor's series, up to r^18.
   const double r2 = r * r;
   double even = 1.0 / 20922789888000.0 + r2 * (-1.0 / 6402373705728000.0);
