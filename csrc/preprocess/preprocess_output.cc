@@ -44,7 +44,7 @@ void WriteBlank(const PreprocessOutput& output) {
   if (output.image.data != nullptr) {
     std::memset(output.image.data, 0, output.image.size_bytes());
   }
-  WriteGeometry(output, BlankGeometry(output));
+  WriteBlankGeometry(output);
 }
 
 void WriteStatus(const PreprocessOutput& output, const ItemStatus& status) {
@@ -62,10 +62,8 @@ void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry) {
   std::copy(values.begin(), values.end(), output.geometry);
 }
 
-Geometry BlankGeometry(const PreprocessOutput& output) {
-  Geometry geometry;
-  geometry.source_index = static_cast<float>(output.source_index);
-  return geometry;
+void WriteBlankGeometry(const PreprocessOutput& output) {
+  WriteGeometry(output, {.source_index = static_cast<float>(output.source_index)});
 }
 
 }  // namespace endcap

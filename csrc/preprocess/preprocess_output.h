@@ -29,8 +29,8 @@ void WriteStatuses(const PreprocessInput& input, const PreprocessItem& item);
 // Writes a geometry where the output has memory for it.
 void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry);
 
-// Returns the geometry of a failed image.
-Geometry BlankGeometry(const PreprocessOutput& output);
+// The same of a failed image.
+void WriteBlankGeometry(const PreprocessOutput& output);
 
 // A region that has pixels, and where its tensor goes.
 struct RoiTarget {

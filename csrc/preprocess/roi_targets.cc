@@ -63,7 +63,7 @@ std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const Prep
       targets.push_back({rect, &output});
     } catch (const Error&) {
       statuses[i] = MakeStatusFromCurrentException();
-      WriteGeometry(output, BlankGeometry(output));
+      WriteBlankGeometry(output);
     }
   }
   return targets;

@@ -105,16 +105,6 @@ PixelRect MoveToWindow(std::vector<RoiTarget>& targets) {
   return window;
 }
 
-// Reads what the regions need of the file, where no tensors are wanted.
-JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
-                         const ImageHeader& header, const std::vector<RoiTarget>& targets,
-                         DecodeReport& report) {
-  if (image.format != PixelFormat::kEncoded) return JpegDecoder::kAuto;
-  report = CheckDecodes(image, header, params.decode_options(params.channels()), header.orientation,
-                        BoundingRect(targets));
-  return JpegDecoder::kCpu;
-}
-
 }  // namespace
 
 JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
@@ -126,11 +116,10 @@ JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput&
     if (!statuses[i].ok()) WriteBlank(input.outputs[first + i]);
   }
   if (targets.empty()) return JpegDecoder::kAuto;
-  if (targets.front().output->image.data == nullptr) {
-    return CheckTargets(params, input.image, header, targets, report);
-  }
+  const bool wants_tensors = targets.front().output->image.data != nullptr;
   const int channels = RowChannels(implementation, params);
   if (input.image.format != PixelFormat::kEncoded) {
+    if (!wants_tensors) return JpegDecoder::kAuto;
     for (const auto& [rect, output] : targets) {
       TensorSink sink(implementation, params, rect.width, rect.height, OrientationTransform{},
                       output->image);
@@ -138,6 +127,11 @@ JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput&
       sink.Finish();
     }
     return JpegDecoder::kAuto;
+  }
+  if (!wants_tensors) {
+    report = CheckDecodes(input.image, header, params.decode_options(params.channels()),
+                          header.orientation, BoundingRect(targets));
+    return JpegDecoder::kCpu;
   }
   const DecodeOptions options = params.decode_options(channels);
   // Of a file that EXIF rotates, the part that the regions need is decoded and oriented first.

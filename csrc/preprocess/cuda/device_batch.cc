@@ -186,7 +186,7 @@ void DeviceBatch::Blank(size_t index, FusedPlan& plan) {
   size_t number = plan_begins_[index];
   for (const PreprocessOutput& output : inputs_[index].outputs) {
     if (output.image.data != nullptr) plan.MakeBlank(number++);
-    WriteGeometry(output, BlankGeometry(output));
+    WriteBlankGeometry(output);
   }
 }
 
