@@ -22,12 +22,6 @@ namespace {
 constexpr uint64_t kMinKeptBytes = uint64_t{1} << 30;
 constexpr uint64_t kKeptShare = 8;  // the divisor of the device's memory
 
-uint64_t KeptBytes(int32_t device) {
-  CudaDeviceFacts facts{};
-  DescribeDevice(device, &facts);
-  return std::max(kMinKeptBytes, static_cast<uint64_t>(facts.memory_bytes) / kKeptShare);
-}
-
 cudaMemPool_t MakePool(int32_t device) {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -35,7 +29,9 @@ cudaMemPool_t MakePool(int32_t device) {
   properties.location.id = device;
   cudaMemPool_t pool = nullptr;
   Check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
-  uint64_t kept = KeptBytes(device);
+  CudaDeviceFacts facts{};
+  DescribeDevice(device, &facts);
+  uint64_t kept = std::max(kMinKeptBytes, static_cast<uint64_t>(facts.memory_bytes) / kKeptShare);
   Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
         "cudaMemPoolSetAttribute");
   // An allocation never makes its stream wait for the work of another one, as the driver would let
