@@ -13,12 +13,6 @@
 namespace endcap {
 namespace {
 
-DecodeFunction* SelectDecoder(const HeadFamilyInfo& family, Implementation implementation) {
-  DecodeFunction* decode = implementation == Implementation::kSimd ? family.simd : family.scalar;
-  if (decode == nullptr) FailArgument("head ", family.name, " has no boxes: use a Postprocessor");
-  return decode;
-}
-
 // Calls take(number) for a range of an anchor's values.
 template <typename Take>
 void ReadAnchorValues(const HeadParams& params, const ConstTensorView& head, uint32_t first,
@@ -45,7 +39,7 @@ std::vector<TensorSpec> HeadInputs(const HeadParams& params) {
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates) {
   const HeadFamilyInfo& family = GetFamily(params.family);
-  const HeadSpecs specs = family.specs(params);
+  const HeadSpecs specs = MakeHeadSpecs(params);
   if (inputs.size() != specs.count) {
     FailArgument("head ", family.name, " came with ", inputs.size(), " tensors: it needs ",
                  specs.count);
@@ -55,7 +49,9 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
     const size_t masks = MaskInput(params);
     CheckHostTensor(specs.specs[masks], inputs[masks]);
   }
-  DecodeFunction* decode = SelectDecoder(family, SelectImplementation(Stage::kBoxDecode));
+  const bool is_simd = SelectImplementation(Stage::kBoxDecode) == Implementation::kSimd;
+  DecodeFunction* decode = is_simd ? family.simd : family.scalar;
+  if (decode == nullptr) FailArgument("head ", family.name, " has no boxes: use a Postprocessor");
   thread_local DecodeScratch scratch;
   const TrimOnExit trim(scratch);
   decode(params, inputs, scratch, candidates);

@@ -70,9 +70,16 @@ void CandidateList::Cut() {
   keys.resize(limit_);
 }
 
-void CandidateList::Sort() {
+void CandidateList::Sort(Candidates& candidates) {
   if (scratch_.keys.size() > limit_) Cut();
   SortKeys(scratch_.keys, scratch_.spare_keys);
+  const size_t count = scratch_.keys.size();
+  candidates.boxes_xyxy.resize(4 * count);
+  candidates.scores.resize(count);
+  candidates.class_ids.resize(count);
+  candidates.indices.resize(count);
+  candidates.truncated = truncated_;
+  candidates.dropped = dropped_;
 }
 
 float CandidateList::ScoreLimit() const noexcept {
@@ -82,13 +89,6 @@ float CandidateList::ScoreLimit() const noexcept {
 
 BoxXyxy CandidateList::ToPixels(BoxFormat format, const BoxXyxy& raw) const {
   return BoxInPixels(raw, format, box_unit_, input_width_, input_height_);
-}
-
-void CandidateList::Resize(Candidates& candidates, size_t count) {
-  candidates.boxes_xyxy.resize(4 * count);
-  candidates.scores.resize(count);
-  candidates.class_ids.resize(count);
-  candidates.indices.resize(count);
 }
 
 void CandidateList::Write(Candidates& candidates, size_t place, float score, const Label& label,

@@ -95,10 +95,7 @@ class CandidateList {
       });
       if (2 * int64_t{dropped_} > rows) FailDropped(dropped_, rows);
     }
-    Sort();
-    Resize(candidates, scratch_.keys.size());
-    candidates.truncated = truncated_;
-    candidates.dropped = dropped_;
+    Sort(candidates);
     for (size_t i = 0; i < scratch_.keys.size(); ++i) {
       const uint64_t key = scratch_.keys[i];
       const Label found = label(KeyPosition(key));
@@ -108,11 +105,11 @@ class CandidateList {
 
  private:
   void Cut();
-  void Sort();
+  // Cuts and sorts the keys, and makes room for them.
+  void Sort(Candidates& candidates);
   bool HasFiniteExtras(size_t row) const;
   static bool IsFinite(const BoxXyxy& box);
   BoxXyxy ToPixels(BoxFormat format, const BoxXyxy& raw) const;
-  static void Resize(Candidates& candidates, size_t count);
   static void Write(Candidates& candidates, size_t place, float score, const Label& label,
                     const BoxXyxy& box);
 

@@ -60,11 +60,8 @@ void DecodeDetectionRows(const HeadParams& params, HeadTensors inputs, DecodeScr
   const HeadInput scores(specs[at(rule.score_input)], inputs[at(rule.score_input)], scratch.scores);
   list.CheckNan(scores, given);
   const IntegerInput classes(specs[at(rule.class_input)], inputs[at(rule.class_input)]);
+  CheckRowCounts(params, inputs);
   const int64_t rows = boxes.rows();
-  if (scores.rows() != rows || classes.size() != rows) {
-    FailArgument("boxes, scores and classes have ", rows, ", ", scores.rows(), " and ",
-                 classes.size(), " rows: they must have as many");
-  }
   if (has_count && given > rows) {
     FailArgument("num_detections is ", given, ": the boxes have ", rows, " rows");
   }

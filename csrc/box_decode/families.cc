@@ -25,17 +25,13 @@ HeadSpecs MakeYolov5Specs(const HeadParams& params) noexcept {
   return {{Matrix("head", -1, 5 + int64_t{params.num_classes})}, 1};
 }
 
-// Cells of 8, 16 and 32 pixels with one anchor each, as large as the cell.
-const std::vector<AnchorLevel>& GetYoloxGrid() noexcept {
-  static const std::vector<AnchorLevel> kGrid = {
-      {8.0, {{8.0, 8.0}}}, {16.0, {{16.0, 16.0}}}, {32.0, {{32.0, 32.0}}}};
-  return kGrid;
-}
-
 // arXiv 2107.08430: the centre moves from the cell's upper left corner by parts of the stride.
 AnchorSettings GetYoloxAnchors(const HeadParams& params) noexcept {
+  // Cells of 8, 16 and 32 pixels with one anchor each, as large as the cell.
+  static const std::vector<AnchorLevel> kGrid = {
+      {8.0, {{8.0, 8.0}}}, {16.0, {{16.0, 16.0}}}, {32.0, {{32.0, 32.0}}}};
   return {.source = AnchorSource::kGrid,
-          .grid = params.anchor_grid.empty() ? &GetYoloxGrid() : &params.anchor_grid,
+          .grid = params.anchor_grid.empty() ? &kGrid : &params.anchor_grid,
           .offset = 0.0,
           .variances = {1.0, 1.0, 1.0, 1.0},
           .max_log_size = std::numeric_limits<double>::infinity()};
@@ -49,33 +45,14 @@ HeadSpecs MakeYolov8Specs(const HeadParams& params) noexcept {
   return {{Matrix("head", 4 + int64_t{params.num_classes} + ExtraValues(params), -1)}, 1};
 }
 
-HeadSpecs WithMaskInput(HeadSpecs heads, std::string_view name, int64_t count,
-                        const HeadParams& params) noexcept {
-  heads.specs[heads.count++] = {
-      name, DType::kFloat32, {count, params.prototype_height, params.prototype_width}, 3};
-  return heads;
-}
-
-HeadSpecs MakeYolov8SegSpecs(const HeadParams& params) noexcept {
-  return WithMaskInput(MakeYolov8Specs(params), "protos", params.mask_coefficients, params);
-}
-
 HeadSpecs MakeEnd2EndSpecs(const HeadParams& params) noexcept {
   return {{Matrix("head", -1, 6 + int64_t{ExtraValues(params)})}, 1};
-}
-
-HeadSpecs MakeEnd2EndSegSpecs(const HeadParams& params) noexcept {
-  return WithMaskInput(MakeEnd2EndSpecs(params), "protos", params.mask_coefficients, params);
 }
 
 HeadSpecs MakeRtdetrSpecs(const HeadParams& params) noexcept {
   const int64_t columns = ScoreColumns(params);
   if (params.joined) return {{Matrix("head", -1, 4 + columns)}, 1};
   return {{Matrix("logits", -1, columns), Matrix("boxes", -1, 4)}, 2};
-}
-
-HeadSpecs MakeRtdetrSegSpecs(const HeadParams& params) noexcept {
-  return WithMaskInput(MakeRtdetrSpecs(params), "masks", -1, params);
 }
 
 Activation GetRtdetrActivation(const HeadParams& params) noexcept {
@@ -118,10 +95,6 @@ HeadSpecs MakeSemanticSpecs(const HeadParams& params) noexcept {
   return {{TensorSpec{"logits", DType::kFloat32, {params.num_classes, -1, -1}, 3}}, 1};
 }
 
-Activation GetClassificationActivation(const HeadParams& /*params*/) noexcept {
-  return Activation::kSoftmax;
-}
-
 // An entry without one of the fields that have no default does not compile.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic error "-Wmissing-field-initializers"
@@ -132,7 +105,7 @@ constexpr HeadFamilyInfo MakeYolov8Family(HeadFamily family, std::string_view na
   return {.family = family,
           .name = name,
           .layout = HeadLayout::kAnchorColumns,
-          .specs = extra == HeadExtra::kMaskCoefficients ? MakeYolov8SegSpecs : MakeYolov8Specs,
+          .specs = MakeYolov8Specs,
           .rows_axis = 1,
           .scalar = DecodeYolov8,
           .simd = DecodeYolov8Simd,
@@ -147,7 +120,7 @@ constexpr HeadFamilyInfo MakeEnd2EndFamily(HeadFamily family, std::string_view n
   return {.family = family,
           .name = name,
           .layout = HeadLayout::kEnd2EndRows,
-          .specs = extra == HeadExtra::kMaskCoefficients ? MakeEnd2EndSegSpecs : MakeEnd2EndSpecs,
+          .specs = MakeEnd2EndSpecs,
           .scalar = DecodeEnd2End,
           .simd = DecodeEnd2End,
           .extra = extra,
@@ -160,7 +133,7 @@ constexpr HeadFamilyInfo MakeRtdetrFamily(HeadFamily family, std::string_view na
   return {.family = family,
           .name = name,
           .layout = HeadLayout::kScoreRows,
-          .specs = extra == HeadExtra::kMaskLogits ? MakeRtdetrSegSpecs : MakeRtdetrSpecs,
+          .specs = MakeRtdetrSpecs,
           .scalar = DecodeScoreRows,
           .simd = DecodeScoreRowsSimd,
           .extra = extra,
@@ -229,7 +202,7 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
      .name = "classification",
      .layout = HeadLayout::kLogits,
      .specs = MakeClassificationSpecs,
-     .activation = GetClassificationActivation,
+     .activation = [](const HeadParams&) noexcept { return Activation::kSoftmax; },
      .allows_softmax = true},
     {.family = HeadFamily::kSemantic,
      .name = "semantic",
@@ -279,6 +252,29 @@ constexpr std::array<std::string_view, kHeadFamilyCount> kNames = [] {
 
 const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept {
   return kFamilies[static_cast<size_t>(family)];
+}
+
+HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
+  HeadSpecs heads = GetFamily(params.family).specs(params);
+  if (!HasMasks(params.family)) return heads;
+  const bool of_queries = GetFamily(params.family).extra == HeadExtra::kMaskLogits;
+  const int64_t count = of_queries ? -1 : params.mask_coefficients;
+  heads.specs[heads.count++] = {of_queries ? "masks" : "protos",
+                                DType::kFloat32,
+                                {count, params.prototype_height, params.prototype_width},
+                                3};
+  return heads;
+}
+
+void CheckRowCounts(const HeadParams& params, HeadTensors inputs) {
+  const HeadSpecs heads = MakeHeadSpecs(params);
+  const size_t first = GetFamily(params.family).rows_input;
+  for (size_t i = first + 1; i < heads.count; ++i) {
+    const int64_t rows = inputs[i].shape[0];
+    if (rows == inputs[first].shape[0]) continue;
+    FailArgument(heads.specs[first].name, " has ", inputs[first].shape[0], " rows and ",
+                 heads.specs[i].name, " has ", rows, ": they must have as many");
+  }
 }
 
 std::span<const std::string_view> HeadFamilyNames() noexcept { return kNames; }

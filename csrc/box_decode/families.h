@@ -121,7 +121,7 @@ struct HeadFamilyInfo {
   HeadFamily family;
   std::string_view name;
   HeadLayout layout;
-  HeadSpecs (*specs)(const HeadParams& params) noexcept;
+  HeadSpecs (*specs)(const HeadParams& params) noexcept;  // without the input of masks
   // The tensor and its axis that give the number of anchors, queries, rows or classes.
   size_t rows_input = 0;
   size_t rows_axis = 0;
@@ -148,9 +148,11 @@ inline bool HasAngles(const HeadParams& head) noexcept {
   return GetFamily(head.family).extra == HeadExtra::kAngle;
 }
 
-inline HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
-  return GetFamily(params.family).specs(params);
-}
+HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept;
+
+// Throws kInvalidArgument when the inputs of kScoreRows or kDetectionRows, whose ranks are checked,
+// differ in their rows.
+void CheckRowCounts(const HeadParams& params, HeadTensors inputs);
 
 inline bool HasMasks(HeadFamily family) noexcept {
   const HeadExtra extra = GetFamily(family).extra;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
 #include <string>
 
 #include "common/fail.h"
@@ -13,19 +12,12 @@ namespace {
 
 template <typename Shape>
 std::string ShapeText(const Shape& shape, int rank) {
-  std::ostringstream text;
-  text << '[';
+  std::string text;
   for (int i = 0; i < rank; ++i) {
     const int64_t size = shape[static_cast<size_t>(i)];
-    text << (i > 0 ? ", " : "");
-    if (size < 0) {
-      text << '*';
-    } else {
-      text << size;
-    }
+    text += (i > 0 ? ", " : "") + (size < 0 ? "*" : std::to_string(size));
   }
-  text << ']';
-  return text.str();
+  return "[" + text + "]";
 }
 
 void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
@@ -46,12 +38,6 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
   }
 }
 
-void RefuseGpuMemory(const TensorSpec& spec, const ConstTensorView& view) {
-  if (view.device == Device::kCpu) return;
-  Fail(ErrorCode::kUnsupported, spec.name,
-       " is in GPU memory; this implementation reads CPU memory only");
-}
-
 }  // namespace
 
 void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view) {
@@ -70,7 +56,16 @@ void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view) {
 
 void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view) {
   CheckHeadTensor(spec, view);
-  RefuseGpuMemory(spec, view);
+  if (view.device == Device::kCpu) return;
+  Fail(ErrorCode::kUnsupported, spec.name,
+       " is in GPU memory; this implementation reads CPU memory only");
+}
+
+const float* HeadValues::AsFloats(Implementation implementation, std::vector<float>& memory) const {
+  if (!is_half_) return floats();
+  memory.resize(size_);
+  HalvesToFloats({halves(), size_}, implementation, memory.data());
+  return memory.data();
 }
 
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view)
@@ -81,19 +76,13 @@ HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view)
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
                      std::vector<float>& memory, Implementation implementation)
     : HeadInput(spec, view) {
-  if (!values_.is_half()) return;
-  memory.resize(values_.size());
-  HalvesToFloats({values_.halves(), values_.size()}, implementation, memory.data());
-  values_ = HeadValues(memory.data(), memory.size(), false);
+  values_ = HeadValues(values_.AsFloats(implementation, memory), values_.size(), false);
 }
 
 const float* HeadInput::ReadRow(int64_t index, std::vector<float>& memory) const {
-  if (!values_.is_half()) return row(index);
   const auto length = static_cast<size_t>(row_length());
-  memory.resize(length);
-  HalvesToFloats({values_.halves() + index * row_length(), length}, Implementation::kSimd,
-                 memory.data());
-  return memory.data();
+  return values_.Part(static_cast<size_t>(index) * length, length)
+      .AsFloats(Implementation::kSimd, memory);
 }
 
 void HeadInput::RefuseNan(int64_t used_rows, int64_t used_columns) const {
@@ -103,7 +92,7 @@ void HeadInput::RefuseNan(int64_t used_rows, int64_t used_columns) const {
 }
 
 IntegerInput::IntegerInput(const TensorSpec& spec, const ConstTensorView& view)
-    : data_(view.data), size_(view.size()), is_wide_(view.dtype == DType::kInt64) {
+    : data_(view.data), is_wide_(view.dtype == DType::kInt64) {
   CheckHostTensor(spec, view);
 }
 

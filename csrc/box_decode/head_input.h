@@ -45,6 +45,9 @@ class HeadValues {
     if (is_half_) return {halves() + first, count, true};
     return {floats() + first, count, false};
   }
+  // As float32: the caller's memory, or a copy of float16 values in `memory`, made by the loop of
+  // `implementation`.
+  const float* AsFloats(Implementation implementation, std::vector<float>& memory) const;
   // Calls read(pointer), which is const float* or const uint16_t*.
   template <typename Read>
   auto Visit(Read read) const {
@@ -66,8 +69,7 @@ class HeadInput {
 
   // The caller's memory.
   HeadInput(const TensorSpec& spec, const ConstTensorView& view);
-  // As float32: the caller's memory where it is float32 already, a converted copy where it is
-  // float16. The copy lies in `memory`, made by the loop of `implementation`.
+  // As float32, see HeadValues::AsFloats.
   HeadInput(const TensorSpec& spec, const ConstTensorView& view, std::vector<float>& memory,
             Implementation implementation = Implementation::kScalar);
   HeadInput(const HeadInput&) = delete;
@@ -115,7 +117,6 @@ class IntegerInput {
  public:
   IntegerInput(const TensorSpec& spec, const ConstTensorView& view);
 
-  int64_t size() const noexcept { return size_; }
   int64_t operator[](int64_t index) const noexcept {
     return is_wide_ ? static_cast<const int64_t*>(data_)[index]
                     : static_cast<const int32_t*>(data_)[index];
@@ -123,7 +124,6 @@ class IntegerInput {
 
  private:
   const void* data_;
-  int64_t size_;
   bool is_wide_;
 };
 

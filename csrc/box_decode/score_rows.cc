@@ -130,7 +130,7 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
     anchors.emplace(head.specs[kAnchorInput], inputs[kAnchorInput], scratch.anchors,
                     implementation);
   }
-  CheckRowCounts(head, inputs);
+  CheckRowCounts(params, inputs);
   CandidateList list(params, inputs, scratch);
   const HeadInput* const others[] = {&boxes, anchors ? &*anchors : nullptr};
   AddScoreRows(params, ScoreRows(rule, scores), implementation,
@@ -176,15 +176,6 @@ ScoreRows::ScoreRows(const ScoreRowRule& rule, const HeadInput& head)
       first_class(rule.first_class) {
   // Without rows there may be no memory, which nothing can be added to.
   if (head.values().size() > 0) first += size_t{rule.first_score} + rule.first_class;
-}
-
-void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs) {
-  for (size_t i = 1; i < specs.count; ++i) {
-    const int64_t rows = inputs[i].shape[0];
-    if (rows == inputs[0].shape[0]) continue;
-    FailArgument(specs.specs[0].name, " has ", inputs[0].shape[0], " rows and ",
-                 specs.specs[i].name, " has ", rows, ": they must have as many");
-  }
 }
 
 void DecodeScoreRows(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,

@@ -26,10 +26,6 @@ struct ScoreRows {
   }
 };
 
-// Throws kInvalidArgument when the inputs of kScoreRows, whose ranks are checked, differ in their
-// rows.
-void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs);
-
 // The greatest class score of each row, into greatest [count]; returns whether there may be a NaN
 // or an infinite number among the scores.
 bool ScanGreatest(const ScoreRows& rows, size_t classes, float* greatest);

@@ -6,22 +6,6 @@
 #include "common/fail.h"
 
 namespace endcap {
-namespace {
-
-// Of layouts with several tensors of rows.
-void CheckRows(const HeadParams& params, HeadTensors head) {
-  const HeadLayout layout = GetFamily(params.family).layout;
-  if (layout == HeadLayout::kScoreRows) return CheckRowCounts(MakeHeadSpecs(params), head);
-  if (layout != HeadLayout::kDetectionRows) return;
-  const DetectionRowsRule rule = MakeDetectionRowsRule(params);
-  const auto rows = [&](int32_t input) { return head[static_cast<size_t>(input)].shape[0]; };
-  const int64_t boxes = rows(rule.box_input);
-  if (rows(rule.score_input) == boxes && rows(rule.class_input) == boxes) return;
-  FailArgument("boxes, scores and classes have ", boxes, ", ", rows(rule.score_input), " and ",
-               rows(rule.class_input), " rows: they must have as many");
-}
-
-}  // namespace
 
 void CheckHead(const HeadParams& params, HeadTensors head) {
   const HeadSpecs specs = MakeHeadSpecs(params);
@@ -30,7 +14,11 @@ void CheckHead(const HeadParams& params, HeadTensors head) {
                  " tensors: it needs ", specs.count);
   }
   for (size_t i = 0; i < specs.count; ++i) CheckHeadTensor(specs.specs[i], head[i]);
-  CheckRows(params, head);
+  const HeadLayout layout = GetFamily(params.family).layout;
+  // The others have all rows in one tensor.
+  if (layout == HeadLayout::kScoreRows || layout == HeadLayout::kDetectionRows) {
+    CheckRowCounts(params, head);
+  }
 }
 
 uint64_t CountRows(HeadFamily family, HeadTensors head) noexcept {
