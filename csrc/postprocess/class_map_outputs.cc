@@ -64,7 +64,7 @@ void WriteClassMap(const PostprocessParams& params, const PostprocessInput& inpu
   }
   if (output.png != nullptr) EncodeClassMapPng(map, size, *output.png);
   if (output.rle != nullptr) EncodeClassRles(map, size, CountRles(params), *output.rle);
-  if (auto* size_out = static_cast<int32_t*>(output.tensors[1].data)) {
+  if (auto* size_out = Output<int32_t>(output, 1)) {
     size_out[0] = size.height;
     size_out[1] = size.width;
   }

@@ -19,20 +19,11 @@
 namespace endcap {
 namespace {
 
-// The times of stages that follow one another.
-class Stopwatch {
- public:
-  // start_ns: set to the time of the start.
-  explicit Stopwatch(int64_t& start_ns) : last_ns_(SteadyNowNs()) { start_ns = last_ns_; }
-  // Returns the time since the last call, or the start.
-  int64_t Lap() {
-    const int64_t now = SteadyNowNs();
-    return now - std::exchange(last_ns_, now);
-  }
-
- private:
-  int64_t last_ns_;
-};
+// Returns the time of a stage that began at `last_ns`, where the next one begins.
+int64_t EndStage(int64_t& last_ns) {
+  const int64_t now = SteadyNowNs();
+  return now - std::exchange(last_ns, now);
+}
 
 std::optional<Geometry> ReadGeometry(const float* values) {
   if (values == nullptr) return std::nullopt;
@@ -133,21 +124,22 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
             const PostprocessOutput& output, ItemScratch& scratch, PostprocessItem& item) {
   const auto geometry = ReadGeometry(input.geometry);
   const Candidates& candidates = scratch.candidates;
-  Stopwatch stopwatch(item.start_ns);
+  item.start_ns = SteadyNowNs();
+  int64_t last_ns = item.start_ns;
   BoxDecode(params.head, input.head, scratch.candidates);
   if (HasAngles(params.head)) {
     ReadRotatedBoxes(params.head, input.head, candidates.indices, scratch.extras.boxes);
   }
-  item.box_decode_ns = stopwatch.Lap();
+  item.box_decode_ns = EndStage(last_ns);
   const Geometry* placed = geometry ? &*geometry : nullptr;
   Select(params, placed, scratch);
-  item.nms_ns = stopwatch.Lap();
+  item.nms_ns = EndStage(last_ns);
   item.truncated = candidates.truncated;
   item.dropped = candidates.dropped;
   item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
   const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
   WriteExtras(params, input, {candidates, rows, placed}, scratch.extras, output);
-  item.output_ns = stopwatch.Lap();
+  item.output_ns = EndStage(last_ns);
 }
 
 void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input,
@@ -155,25 +147,16 @@ void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input
   if (input.head.size() != 1) {
     FailArgument("head classification came with ", input.head.size(), " tensors: it needs 1");
   }
-  Stopwatch stopwatch(item.start_ns);
+  item.start_ns = SteadyNowNs();
   Classify(params.head, input.head[0], scratch.classes);
   WriteClasses(scratch.classes, output);
-  item.box_decode_ns = stopwatch.Lap();
-}
-
-void SegmentItem(const PostprocessParams& params, const PostprocessInput& input,
-                 const PostprocessOutput& output, PostprocessItem& item) {
-  Stopwatch stopwatch(item.start_ns);
-  WriteClassMap(params, input, output);
-  item.box_decode_ns = stopwatch.Lap();
+  item.box_decode_ns = SteadyNowNs() - item.start_ns;
 }
 
 PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput& input,
                         const PostprocessOutput& output) noexcept {
   PostprocessItem item;
-  WriteEmpty(params, output);
-  WriteEmptyExtras(params, output);
-  WriteStatus(output, input.status);
+  WriteEmpty(params, output, input.status);
   if (input.status != 0) return item;
   try {
     thread_local ItemScratch scratch;
@@ -181,16 +164,16 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
     if (IsClassification(params.head.family)) {
       ClassifyItem(params, input, output, scratch, item);
     } else if (IsSemantic(params.head.family)) {
-      SegmentItem(params, input, output, item);
+      item.start_ns = SteadyNowNs();
+      WriteClassMap(params, input, output);
+      item.box_decode_ns = SteadyNowNs() - item.start_ns;
     } else {
       Detect(params, input, output, scratch, item);
     }
   } catch (...) {
     item = {};
     item.status = MakeStatusFromCurrentException();
-    WriteEmpty(params, output);
-    WriteEmptyExtras(params, output);
-    WriteStatus(output, static_cast<int32_t>(item.status.code));
+    WriteEmpty(params, output, static_cast<int32_t>(item.status.code));
   }
   return item;
 }

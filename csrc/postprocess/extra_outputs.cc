@@ -1,7 +1,7 @@
-
 #include <algorithm>
 
 #include "box_decode/families.h"
+#include "box_decode/head_input.h"
 #include "common/half.h"
 #include "common/select_implementation.h"
 #include "endcap/masks.h"
@@ -28,8 +28,8 @@ void WriteKeypoints(const HeadParams& head, std::span<const float> values, const
 void WriteRotatedBoxes(AngleRange range, std::span<const float> boxes_xywhr,
                        std::span<const int64_t> kept, const Geometry* geometry,
                        const PostprocessOutput& output) {
-  auto* corners = static_cast<float*>(output.tensors[kBoxesAt].data);
-  auto* angles = static_cast<float*>(output.tensors[kExtraOutput].data);
+  auto* corners = Output<float>(output, kBoxesOutput);
+  auto* angles = Output<float>(output, kExtraOutput);
   for (const int64_t from : kept) {
     SourceBox box = RotatedToSource(boxes_xywhr.data() + 5 * from, geometry);
     if (range == AngleRange::kLe90) box = ToLe90(box);
@@ -40,29 +40,19 @@ void WriteRotatedBoxes(AngleRange range, std::span<const float> boxes_xywhr,
   }
 }
 
-// The tensor's numbers, in `memory` where they are float16.
-const float* AsFloats(const ConstTensorView& view, Implementation implementation,
-                      std::vector<float>& memory) {
-  if (view.dtype == DType::kFloat32) return static_cast<const float*>(view.data);
-  const auto count = static_cast<size_t>(view.size());
-  memory.resize(count);
-  HalvesToFloats({static_cast<const uint16_t*>(view.data), count}, implementation, memory.data());
-  return memory.data();
-}
-
 // The masks of the kept queries as float32, one behind the other.
 const float* GatherMaskLogits(const ConstTensorView& masks, std::span<const int32_t> queries,
                               Implementation implementation, std::vector<float>& memory) {
+  const HeadValues values(masks);
   const auto pixels = static_cast<size_t>(masks.shape[1] * masks.shape[2]);
   memory.resize(pixels * queries.size());
   float* to = memory.data();
   for (const int32_t query : queries) {
-    const size_t first = pixels * static_cast<size_t>(query);
-    if (masks.dtype == DType::kFloat16) {
-      const auto* from = static_cast<const uint16_t*>(masks.data) + first;
-      HalvesToFloats({from, pixels}, implementation, to);
+    const HeadValues mask = values.Part(pixels * static_cast<size_t>(query), pixels);
+    if (mask.is_half()) {
+      HalvesToFloats({mask.halves(), pixels}, implementation, to);
     } else {
-      std::copy_n(static_cast<const float*>(masks.data) + first, pixels, to);
+      std::copy_n(mask.floats(), pixels, to);
     }
     to += pixels;
   }
@@ -92,9 +82,9 @@ void WriteMasks(const PostprocessParams& params, const PostprocessInput& input,
                 const KeptDetections& detections, ExtraScratch& scratch,
                 const PostprocessOutput& output) {
   const HeadParams& head = params.head;
-  auto* size_out = static_cast<int32_t*>(output.tensors[kExtraOutput].data);
+  auto* size_out = Output<int32_t>(output, kExtraOutput);
   const bool packs = params.mask_resolution != MaskResolution::kSource;
-  auto* packed = packs ? static_cast<uint8_t*>(output.tensors[kExtraOutput + 1].data) : nullptr;
+  auto* packed = packs ? Output<uint8_t>(output, kExtraOutput + 1) : nullptr;
   MaskPrototypes prototypes = {nullptr, head.mask_coefficients, head.prototype_height,
                                head.prototype_width};
   const MaskPlan plan = {params.mask_resolution, head.input_height, head.input_width,
@@ -113,7 +103,7 @@ void WriteMasks(const PostprocessParams& params, const PostprocessInput& input,
     prototypes.data = GatherMaskLogits(tensor, scratch.indices, implementation, scratch.prototypes);
     RepeatInputBox(head, scratch.indices.size(), scratch.boxes);
   } else {
-    prototypes.data = AsFloats(tensor, implementation, scratch.prototypes);
+    prototypes.data = HeadValues(tensor).AsFloats(implementation, scratch.prototypes);
     GatherBoxes(detections, scratch.boxes);
   }
   const MaskDetections masks = {scratch.values, scratch.boxes, scratch.indices};
@@ -139,7 +129,6 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
   for (const int64_t from : detections.kept) {
     scratch.indices.push_back(detections.candidates.indices[static_cast<size_t>(from)]);
   }
-  void* extra = output.tensors[kExtraOutput].data;
   switch (kind) {
     case HeadExtra::kNone:
       return;
@@ -150,15 +139,12 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
       return WriteRotatedBoxes(params.angle_range, scratch.boxes, detections.kept,
                                detections.geometry, output);
     case HeadExtra::kKeypoints:
-      if (extra == nullptr) return;
-      ReadExtras(head, input.head, scratch.indices, scratch.values);
-      return WriteKeypoints(head, scratch.values, detections.geometry, static_cast<float*>(extra));
+      if (auto* keypoints = Output<float>(output, kExtraOutput)) {
+        ReadExtras(head, input.head, scratch.indices, scratch.values);
+        WriteKeypoints(head, scratch.values, detections.geometry, keypoints);
+      }
+      return;
   }
-}
-
-void WriteEmptyExtras(const PostprocessParams& params, const PostprocessOutput& output) {
-  if (GivesRle(params) && output.rle != nullptr) output.rle->clear();
-  if (output.png != nullptr) output.png->clear();
 }
 
 }  // namespace endcap

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "common/elementary_functions.h"
 #include "common/host_device.h"
@@ -9,7 +10,24 @@
 
 namespace endcap {
 
-// Keypoints and rotated boxes in pixels of the source image: arithmetic of the CPU and of kernels.
+// What the CPU and kernels share: positions of outputs, and the arithmetic of keypoints and rotated
+// boxes in pixels of the source image.
+
+// Positions in PostprocessOutputs; `status` is the last of either.
+enum DetectionOutput : uint32_t {
+  kNumOutput,
+  kBoxesOutput,
+  kScoresOutput,
+  kClassesOutput,
+  kIndicesOutput,
+  kExtraOutput  // the first of the family's own
+};
+enum ClassificationOutput : uint32_t {
+  kClassScoresOutput,
+  kClassIdsOutput,
+  kProbabilitiesOutput,
+  kClassStatusOutput
+};
 
 // How a head's numbers become keypoints.
 struct KeypointRule {

@@ -21,15 +21,6 @@ std::vector<TensorSpec> ClassMapOutputs() {
   return {{"class_map", DType::kUint8, {-1, -1}, 2}, {"map_size", DType::kInt32, {2}, 1}};
 }
 
-// Of every image, where that is not the source's.
-MaskSize FixedMaskSize(const PostprocessParams& params) {
-  const HeadParams& head = params.head;
-  if (params.mask_resolution == MaskResolution::kInput) {
-    return {head.input_height, head.input_width};
-  }
-  return {head.prototype_height, head.prototype_width};
-}
-
 std::vector<TensorSpec> DetectionOutputs(const PostprocessParams& params) {
   const int64_t k = params.max_detections;
   std::vector<TensorSpec> specs = {{"num_detections", DType::kInt32, {1}, 1},
@@ -51,29 +42,15 @@ std::vector<TensorSpec> DetectionOutputs(const PostprocessParams& params) {
     case HeadExtra::kMaskLogits:
       specs.push_back({"mask_size", DType::kInt32, {2}, 1});
       if (params.mask_resolution != MaskResolution::kSource) {
-        const MaskSize size = FixedMaskSize(params);
+        const MaskSize size = params.mask_resolution == MaskResolution::kInput
+                                  ? MaskSize{head.input_height, head.input_width}
+                                  : MaskSize{head.prototype_height, head.prototype_width};
         const auto row_bytes = static_cast<int64_t>(size.packed_row_bytes());
         specs.push_back({"detection_masks", DType::kUint8, {k, size.height, row_bytes}, 3});
       }
       break;
   }
   return specs;
-}
-
-// Positions in the list of a detection family.
-enum DetectionOutput : size_t { kNum, kBoxes, kScores, kClasses, kIndices };
-static_assert(kBoxes == kBoxesAt && kIndices + 1 == kExtraOutput);
-// Positions in the list of classification.
-enum ClassificationOutput : size_t { kClassScores, kClassIds, kClassProbabilities };
-
-template <typename T>
-T* Data(const PostprocessOutput& output, size_t position) {
-  return static_cast<T*>(output.tensors[position].data);
-}
-
-void FillIndices(const PostprocessOutput& output, size_t position) {
-  const TensorView& view = output.tensors[position];
-  if (view.data != nullptr) std::fill_n(static_cast<int32_t*>(view.data), view.size(), -1);
 }
 
 }  // namespace
@@ -124,22 +101,21 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
   }
 }
 
-void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output) {
-  for (const TensorView& view : output.tensors) {
-    if (view.data != nullptr) std::memset(view.data, 0, view.size_bytes());
-  }
+void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output, int32_t status) {
+  const auto fill = [&](size_t position, int byte) {
+    const TensorView& view = output.tensors[position];
+    if (view.data != nullptr) std::memset(view.data, byte, view.size_bytes());
+  };
+  for (size_t i = 0; i < output.tensors.size(); ++i) fill(i, 0);
   if (IsSemantic(params.head.family)) {
-    const TensorView& map = output.tensors.front();
-    if (map.data != nullptr) std::memset(map.data, params.ignore_label, map.size_bytes());
-    return;
+    fill(0, params.ignore_label);
+  } else {
+    const bool classifies = IsClassification(params.head.family);
+    fill(classifies ? size_t{kClassIdsOutput} : size_t{kIndicesOutput}, 0xFF);
   }
-  const bool classifies = IsClassification(params.head.family);
-  FillIndices(output, classifies ? size_t{kClassIds} : size_t{kIndices});
-}
-
-void WriteStatus(const PostprocessOutput& output, int32_t status) {
-  auto* value = static_cast<int32_t*>(output.tensors.back().data);
-  if (value != nullptr) *value = status;
+  if (GivesRle(params) && output.rle != nullptr) output.rle->clear();
+  if (output.png != nullptr) output.png->clear();
+  if (auto* value = Output<int32_t>(output, output.tensors.size() - 1)) *value = status;
 }
 
 int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
@@ -147,10 +123,10 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
                     const PostprocessOutput& output) {
   const size_t rows = std::min(kept.size(), static_cast<size_t>(params.max_detections));
   const bool rotated = HasAngles(params.head);
-  auto* boxes = rotated ? nullptr : Data<float>(output, kBoxes);
-  auto* scores = Data<float>(output, kScores);
-  auto* classes = Data<int32_t>(output, kClasses);
-  auto* indices = Data<int32_t>(output, kIndices);
+  auto* boxes = rotated ? nullptr : Output<float>(output, kBoxesOutput);
+  auto* scores = Output<float>(output, kScoresOutput);
+  auto* classes = Output<int32_t>(output, kClassesOutput);
+  auto* indices = Output<int32_t>(output, kIndicesOutput);
   for (size_t row = 0; row < rows; ++row) {
     const auto from = static_cast<size_t>(kept[row]);
     const float* box = candidates.boxes_xyxy.data() + 4 * from;
@@ -160,18 +136,18 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
     if (classes != nullptr) classes[row] = candidates.class_ids[from];
     if (indices != nullptr) indices[row] = candidates.indices[from];
   }
-  if (auto* count = Data<int32_t>(output, kNum)) *count = static_cast<int32_t>(rows);
+  if (auto* count = Output<int32_t>(output, kNumOutput)) *count = static_cast<int32_t>(rows);
   return static_cast<int>(rows);
 }
 
 void WriteClasses(const ClassScores& classes, const PostprocessOutput& output) {
-  if (auto* scores = Data<float>(output, kClassScores)) {
+  if (auto* scores = Output<float>(output, kClassScoresOutput)) {
     std::copy(classes.scores.begin(), classes.scores.end(), scores);
   }
-  if (auto* ids = Data<int32_t>(output, kClassIds)) {
+  if (auto* ids = Output<int32_t>(output, kClassIdsOutput)) {
     std::copy(classes.class_ids.begin(), classes.class_ids.end(), ids);
   }
-  if (auto* probabilities = Data<float>(output, kClassProbabilities)) {
+  if (auto* probabilities = Output<float>(output, kProbabilitiesOutput)) {
     std::copy(classes.probabilities.begin(), classes.probabilities.end(), probabilities);
   }
 }

@@ -17,16 +17,14 @@ namespace endcap {
 void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item,
                   DeviceId device);
 
-// Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
-void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);
+// The output at a position of map_extras.h; null: skipped.
+template <typename T>
+T* Output(const PostprocessOutput& output, size_t position) {
+  return static_cast<T*>(output.tensors[position].data);
+}
 
-// Positions of the boxes, and of the family's own first output, in the list of a detection family;
-// WriteStatus takes the last of any list.
-inline constexpr size_t kBoxesAt = 1;
-inline constexpr size_t kExtraOutput = 5;
-
-// The last element of every output list: the item's status.
-void WriteStatus(const PostprocessOutput& output, int32_t status);
+// No detection, no class: zeros, -1 in detection_indices and class_ids, and the item's status.
+void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output, int32_t status);
 
 // Writes the candidates `kept`, best first, with their boxes mapped by `geometry` (null: as they
 // are; rotated boxes are WriteRotatedBoxes' affair). The rows beyond must have been emptied.
@@ -62,9 +60,6 @@ struct KeptDetections {
 void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
                  const KeptDetections& detections, ExtraScratch& scratch,
                  const PostprocessOutput& output);
-
-// What an image without detections has of the family's own outputs, beside zeros.
-void WriteEmptyExtras(const PostprocessParams& params, const PostprocessOutput& output);
 
 KeypointRule MakeKeypointRule(const HeadParams& head);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,18 +68,22 @@ std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text) {
   return levels;
 }
 
-std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels) {
-  if (levels.empty()) return std::string(kNoLevels);
+// The elements as write(element), with a mark between.
+template <typename List, typename Write>
+std::string Join(const List& list, std::string_view mark, Write write) {
   std::string text;
-  for (const AnchorLevel& level : levels) {
-    text += (text.empty() ? "" : ";") + WriteNumber(level.stride);
-    char mark = ':';
-    for (const auto& [width, height] : level.sizes) {
-      text += mark + WriteNumber(width) + "x" + WriteNumber(height);
-      mark = ',';
-    }
-  }
+  for (const auto& each : list) text.append(text.empty() ? "" : mark).append(write(each));
   return text;
+}
+
+std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels) {
+  const auto write_size = [](const std::array<double, 2>& size) {
+    return WriteNumber(size[0]) + "x" + WriteNumber(size[1]);
+  };
+  const auto write_level = [&](const AnchorLevel& level) {
+    return WriteNumber(level.stride) + ":" + Join(level.sizes, ",", write_size);
+  };
+  return levels.empty() ? std::string(kNoLevels) : Join(levels, ";", write_level);
 }
 
 constexpr int kMaxClasses = 1000000;
@@ -134,13 +139,7 @@ ParamField<Params> VariancesField() {
               p.head.variances[i] = numbers[i];
             }
           },
-          [](const Params& p) {
-            std::string text;
-            for (const double number : p.head.variances) {
-              text += (text.empty() ? "" : ",") + WriteNumber(number);
-            }
-            return text;
-          }};
+          [](const Params& p) { return Join(p.head.variances, ",", WriteNumber); }};
 }
 
 constexpr std::string_view kAllClasses = "all";
@@ -158,9 +157,8 @@ ParamField<Params> ListField(std::string_view name, std::string_view nothing, st
             for (const std::string_view part : Split(text)) values.push_back(read(part));
           },
           [=](const Params& p) {
-            std::string text;
-            for (const T value : p.head.*list) text += (text.empty() ? "" : ",") + write(value);
-            return text.empty() ? std::string(nothing) : text;
+            const std::vector<T>& values = p.head.*list;
+            return values.empty() ? std::string(nothing) : Join(values, ",", write);
           }};
 }
 

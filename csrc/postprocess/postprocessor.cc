@@ -49,8 +49,8 @@ void Postprocessor::Check(std::span<const PostprocessInput> inputs,
                    params_.merge == Merge::kNone ? "none: give its head alone, or set merge"
                                                  : "set: give at least one");
     }
-    if (inputs[i].geometry == nullptr || inputs[i].geometry_device == Device::kCpu) continue;
-    if (device_id_.type == Device::kCpu) {
+    const bool on_gpu = inputs[i].geometry != nullptr && inputs[i].geometry_device != Device::kCpu;
+    if (on_gpu && device_id_.type == Device::kCpu) {
       FailArgument("the geometry of item ", i, " is in GPU memory: give it in CPU memory");
     }
   }

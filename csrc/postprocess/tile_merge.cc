@@ -14,14 +14,6 @@
 namespace endcap {
 namespace {
 
-enum RowOutput : size_t { kBoxRows = kBoxesAt, kScoreRows, kClassRows, kIndexRows };
-static_assert(kIndexRows + 1 == kExtraOutput);
-
-template <typename T>
-T* Rows(const PostprocessOutput& output, size_t position) {
-  return static_cast<T*>(output.tensors[position].data);
-}
-
 // Memory for the detections of tiles; of masks and keypoints for what the image's outputs want.
 struct TileOutputs {
   TileOutputs(const PostprocessParams& params, size_t tiles, const PostprocessOutput& image)
@@ -56,14 +48,14 @@ struct Found {
   void Add(const PostprocessParams& params, const PostprocessOutput& tile, size_t number,
            size_t count) {
     for (size_t row = 0; row < count; ++row) {
-      const float* box = Rows<float>(tile, kBoxRows) + 4 * row;
+      const float* box = Output<float>(tile, kBoxesOutput) + 4 * row;
       boxes.insert(boxes.end(), box, box + 4);
-      scores.push_back(Rows<float>(tile, kScoreRows)[row]);
-      if (!params.class_agnostic) classes.push_back(Rows<int32_t>(tile, kClassRows)[row]);
+      scores.push_back(Output<float>(tile, kScoresOutput)[row]);
+      if (!params.class_agnostic) classes.push_back(Output<int32_t>(tile, kClassesOutput)[row]);
       places.emplace_back(number, row);
       if (!HasAngles(params.head)) continue;
       xywhr.insert(xywhr.end(), {(box[0] + box[2]) / 2, (box[1] + box[3]) / 2, box[2] - box[0],
-                                 box[3] - box[1], Rows<float>(tile, kExtraOutput)[row]});
+                                 box[3] - box[1], Output<float>(tile, kExtraOutput)[row]});
     }
   }
 };
@@ -124,12 +116,12 @@ std::vector<int64_t> Keep(const PostprocessParams& params, const Found& found,
 // Writes a detection of a tile to a row of the image; masks come row after row.
 void CopyRow(const PostprocessParams& params, const PostprocessOutput& tile, size_t from,
              const PostprocessOutput& image, size_t to) {
-  for (size_t at = kBoxRows; at + 1 < image.tensors.size(); ++at) {
-    auto* data = Rows<std::byte>(image, at);
+  for (size_t at = kBoxesOutput; at + 1 < image.tensors.size(); ++at) {
+    auto* data = Output<std::byte>(image, at);
     if (data == nullptr || (at == kExtraOutput && GivesRle(params))) continue;  // mask_size
     const auto rows = static_cast<size_t>(params.max_detections);
     const size_t bytes = image.tensors[at].size_bytes() / rows;
-    std::memcpy(data + to * bytes, Rows<std::byte>(tile, at) + from * bytes, bytes);
+    std::memcpy(data + to * bytes, Output<std::byte>(tile, at) + from * bytes, bytes);
   }
   if (image.rle != nullptr) image.rle->push_back((*tile.rle)[from]);
 }
@@ -144,19 +136,19 @@ int Write(const PostprocessParams& params, const PostprocessInput& image, const 
   for (size_t to = 0; to < kept.size(); ++to) {
     const auto [tile, row] = found.places[static_cast<size_t>(kept[to])];
     CopyRow(params, tiles[tile], row, output, to);
-    if (auto* boxes = Rows<float>(output, kBoxRows)) {
+    if (auto* boxes = Output<float>(output, kBoxesOutput)) {
       std::copy_n(united.data() + 4 * kept[to], 4, boxes + 4 * to);
     }
-    if (auto* indices = Rows<int32_t>(output, kIndexRows)) {
+    if (auto* indices = Output<int32_t>(output, kIndicesOutput)) {
       indices[to] += static_cast<int32_t>(static_cast<int64_t>(tile) * anchors);
     }
   }
   const TensorView& extra = output.tensors[kExtraOutput];
   if (GivesRle(params) && extra.data != nullptr) {  // mask_size, that of the image
-    std::memcpy(extra.data, Rows<std::byte>(tiles[0], kExtraOutput), extra.size_bytes());
+    std::memcpy(extra.data, Output<std::byte>(tiles[0], kExtraOutput), extra.size_bytes());
   }
   const auto count = static_cast<int32_t>(kept.size());
-  if (auto* written = Rows<int32_t>(output, 0)) *written = count;
+  if (auto* written = Output<int32_t>(output, kNumOutput)) *written = count;
   return count;
 }
 
@@ -171,18 +163,12 @@ void CheckGeometries(std::span<const PostprocessInput> tiles) {
   }
 }
 
-void WriteNone(const PostprocessParams& params, const PostprocessOutput& output, int32_t status) {
-  WriteEmpty(params, output);
-  WriteEmptyExtras(params, output);
-  WriteStatus(output, status);
-}
-
 }  // namespace
 
 PostprocessItem MergeTiles(const PostprocessParams& params, const PostprocessInput& image,
                            const PostprocessOutput& output, const RunTiles& run) {
   const auto failed = std::ranges::find_if(image.tiles, &PostprocessInput::status);
-  WriteNone(params, output, failed == image.tiles.end() ? 0 : failed->status);
+  WriteEmpty(params, output, failed == image.tiles.end() ? 0 : failed->status);
   PostprocessItem item;
   if (failed != image.tiles.end()) return item;
   item.start_ns = SteadyNowNs();
@@ -205,7 +191,7 @@ PostprocessItem MergeTiles(const PostprocessParams& params, const PostprocessInp
   } catch (...) {
     item = {};
     item.status = MakeStatusFromCurrentException();
-    WriteNone(params, output, static_cast<int32_t>(item.status.code));
+    WriteEmpty(params, output, static_cast<int32_t>(item.status.code));
   }
   return item;
 }

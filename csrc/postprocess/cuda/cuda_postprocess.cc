@@ -14,7 +14,6 @@
 #include "postprocess/cuda/detection_plan.h"
 #include "postprocess/cuda/rle_memory.h"
 #include "postprocess/device.h"
-#include "postprocess/outputs.h"
 
 namespace endcap {
 namespace {

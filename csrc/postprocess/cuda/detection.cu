@@ -163,8 +163,6 @@ struct Shared {
   ImageFaults faults;
 };
 
-constexpr auto kNoKeypoint = ~0ULL;
-
 // Rows of a chunk that needs no suppression. Returns how many rows there are then.
 __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
                                KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
@@ -192,18 +190,11 @@ __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& bat
 
 __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
                               const uint64_t* keys, uint32_t count, Shared& shared) {
-  const uint32_t candidates = min(count, batch.max_candidates);
-  uint64_t from = 0;
-  uint32_t rows = 0;
-  for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
-    const uint32_t came = NextChunk(keys, count, count - taken, from, shared.chunk);
-    const uint32_t size = min(came, candidates - taken);
-    rows = batch.needs_nms != 0 ? SuppressChunk(heads.rule, heads.images[image], batch, image,
+  return ForEachChunk(batch, keys, count, shared.chunk, [&](uint32_t size, uint32_t rows) {
+    return batch.needs_nms != 0 ? SuppressChunk(heads.rule, heads.images[image], batch, image,
                                                 shared.chunk, size, rows, shared.boxes)
                                 : WriteChunk(heads, batch, image, shared.chunk, size, rows);
-    taken += came;
-  }
-  return rows;
+  });
 }
 
 // The image's keypoints; or what makes its result an error, into faults.record: one that is not
@@ -213,13 +204,13 @@ __device__ void WriteImageKeypoints(const HeadBatch& heads, const DetectionBatch
   const DetectionImage& target = batch.images[image];
   const bool has_masks = target.masks != nullptr || target.run_lengths != nullptr;
   if (target.extra == nullptr && !has_masks) return;
-  if (threadIdx.x == 0) faults.first_bad = kNoKeypoint;
+  if (threadIdx.x == 0) faults.first_bad = kNoneBad;
   __syncthreads();  // after the rows' anchors, too
   const KeypointSource source = {batch.keypoints, heads.rule.values, heads.images[image],
                                  batch.kept_anchors + size_t{image} * batch.kept_capacity};
   FindBadKeypoint(source, rows, &faults.first_bad);
   __syncthreads();
-  if (faults.first_bad != kNoKeypoint) {
+  if (faults.first_bad != kNoneBad) {
     if (threadIdx.x == 0) faults.record = KeypointFault(source, faults.first_bad);
   } else if (target.extra != nullptr) {
     WriteKeypointRows(source, target, rows);

@@ -11,21 +11,8 @@
 
 namespace endcap {
 
-// Positions in PostprocessOutputs; `status` is the last of either.
-enum DetectionOutput : int32_t {
-  kNumOutput,
-  kBoxesOutput,
-  kScoresOutput,
-  kClassesOutput,
-  kIndicesOutput,
-  kStatusOutput
-};
-enum ClassificationOutput : int32_t {
-  kClassScoresOutput,
-  kClassIdsOutput,
-  kProbabilitiesOutput,
-  kClassStatusOutput
-};
+// Of a detection family in DetectionImage::outputs, which has none of the family's own.
+inline constexpr int32_t kStatusOutput = kExtraOutput;
 
 // What went wrong with an image, in the order in which it is looked for.
 enum class DetectionFault : int32_t {

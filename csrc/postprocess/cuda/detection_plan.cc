@@ -64,7 +64,7 @@ DetectionImage MakeDetectionImage(const PostprocessParams& params, const Postpro
   const bool packs = is_seg && params.mask_resolution != MaskResolution::kSource;
   DetectionImage image = {};
   const std::vector<TensorView>& tensors = output.tensors;
-  const size_t plain = std::min(tensors.size() - 1, size_t{kStatusOutput});
+  const size_t plain = std::min(tensors.size() - 1, size_t{kExtraOutput});
   for (size_t i = 0; i < plain; ++i) image.outputs[i] = tensors[i].data;
   image.outputs[plain] = tensors.back().data;
   if (!is_seg && tensors.size() > plain + 1) image.extra = static_cast<float*>(tensors[plain].data);
@@ -124,11 +124,9 @@ void SetExtra(const PostprocessParams& params, const DetectionGroups& groups,
     case HeadExtra::kMaskCoefficients:
       batch.keypoints.count = static_cast<uint32_t>(head.mask_coefficients);
       batch.keypoints.values = 1;
-      SetMasks(params, outputs, runs, launch);
-      return;
+      return SetMasks(params, outputs, runs, launch);
     case HeadExtra::kMaskLogits:
-      SetMasks(params, outputs, runs, launch);
-      return;
+      return SetMasks(params, outputs, runs, launch);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "box_decode/cuda/candidate.cuh"
 #include "common/map_box.h"
+#include "nms/cuda/suppression.cuh"
 #include "postprocess/cuda/detection_faults.cuh"
 #include "postprocess/cuda/detection_launch.h"
 
@@ -112,11 +113,13 @@ __device__ inline void WriteClassRow(const DetectionImage& image, const HeadRule
 // The beginning and the end of one image, which the kernels for axis-aligned and for rotated boxes
 // share. Every thread of the image's block calls every function.
 
+constexpr auto kNoneBad = ~0ULL;
+
 // In shared memory.
 struct ImageFaults {
   DetectionRecord record;
   uint32_t before_bad;
-  unsigned long long first_bad;
+  unsigned long long first_bad;  // key or number, or kNoneBad
 };
 
 // Whether fewer than max_candidates of the image's keys come before one that is bad.
@@ -198,6 +201,22 @@ __device__ inline void FinishImage(const HeadBatch& heads, const DetectionBatch&
   written.num_detections = static_cast<int32_t>(rows);
   written.truncated = heads.states[image].count > batch.max_candidates ? 1 : 0;
   written.dropped = static_cast<int32_t>(heads.states[image].dropped);
+}
+
+// Calls take(size, rows) for the best max_candidates keys, a chunk at a time, of which `size` are
+// among these. `rows` have been written; it returns how many have been then, until max_rows are.
+template <uint32_t kSize, typename Take>
+__device__ uint32_t ForEachChunk(const DetectionBatch& batch, const uint64_t* keys, uint32_t count,
+                                 KeyChunk<kSize>& chunk, Take take) {
+  const uint32_t candidates = min(count, batch.max_candidates);
+  uint64_t from = 0;
+  uint32_t rows = 0;
+  for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
+    const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
+    rows = take(min(came, candidates - taken), rows);
+    taken += came;
+  }
+  return rows;
 }
 
 // The block's image. write_rows(keys, count) writes its rows and returns their number, or makes

@@ -28,26 +28,15 @@ struct MaskPixels {
   __device__ bool empty() const { return columns.empty() || rows.empty(); }
 };
 
-// xyxy: in pixels of the mask.
-__device__ inline MaskPixels PixelsIn(const MaskAxes& axes, const float* xyxy) {
-  return {PixelsBetween(xyxy[0], xyxy[2], axes.x.pixels),
-          PixelsBetween(xyxy[1], xyxy[3], axes.y.pixels)};
-}
-
-// box: in pixels of the model's input.
-__device__ inline MaskPixels GetPixels(const MaskBatch& masks, const MaskAxes& axes,
-                                       const float4& box) {
+// box: in pixels of the model's input. axes: MakeAxes of the image.
+__device__ inline MaskPixels GetPixels(const MaskBatch& masks, const DetectionImage& image,
+                                       const MaskAxes& axes, const float4& box) {
   const float x = masks.box_units[0];
   const float y = masks.box_units[1];
-  const float scaled[4] = {box.x * x, box.y * y, box.z * x, box.w * y};
-  return PixelsIn(axes, scaled);
-}
-
-__device__ inline MaskPixels GetSourcePixels(const DetectionImage& image, const MaskAxes& axes,
-                                             const float4& box) {
-  float mapped[4] = {box.x, box.y, box.z, box.w};
-  if (HasGeometry(image)) MapBox(ReadGeometry(image), mapped, mapped);
-  return PixelsIn(axes, mapped);
+  float xyxy[4] = {box.x * x, box.y * y, box.z * x, box.w * y};
+  if (masks.of_source != 0 && HasGeometry(image)) MapBox(ReadGeometry(image), xyxy, xyxy);
+  return {PixelsBetween(xyxy[0], xyxy[2], axes.x.pixels),
+          PixelsBetween(xyxy[1], xyxy[3], axes.y.pixels)};
 }
 
 // The box that a kept detection's mask is cut by: its own, or, of a query, the model's input.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cuda_runtime/launch.h"
 #include "postprocess/cuda/detection_rows.cuh"
 #include "postprocess/cuda/kernels.h"
@@ -67,11 +69,9 @@ __global__ void __launch_bounds__(kSettleThreads)
 // Whether an image has what `member` points to.
 template <typename T>
 bool Any(const DetectionLaunch& launch, T* DetectionImage::* member) {
-  bool any = false;
-  for (int32_t i = 0; i < launch.heads.count; ++i) {
-    any = any || launch.detections.images[i].*member != nullptr;
-  }
-  return any;
+  const DetectionImage* images = launch.detections.images;
+  return std::any_of(images, images + launch.heads.count,
+                     [&](const DetectionImage& image) { return image.*member != nullptr; });
 }
 
 }  // namespace

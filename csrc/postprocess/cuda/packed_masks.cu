@@ -37,7 +37,8 @@ struct Tile {
   __device__ bool empty() const { return inside_columns.empty() || inside_rows.empty(); }
 };
 
-__device__ Tile MakeTile(const MaskBatch& masks, uint32_t number, const float4& box) {
+__device__ Tile MakeTile(const MaskBatch& masks, const DetectionImage& image, uint32_t number,
+                         const float4& box) {
   const auto row_bytes = static_cast<int>(masks.row_bytes);
   const int across = (row_bytes + kTileBytes - 1) / kTileBytes;
   const int left = static_cast<int>(number) % across * kTileBytes;
@@ -46,7 +47,7 @@ __device__ Tile MakeTile(const MaskBatch& masks, uint32_t number, const float4& 
   tile.bytes = {left, min(left + kTileBytes, row_bytes)};
   tile.columns = {8 * left, min(8 * (left + kTileBytes), masks.axes.x.pixels)};
   tile.rows = {top, min(top + kTileRows, masks.axes.y.pixels)};
-  const MaskPixels inside = GetPixels(masks, masks.axes, box);
+  const MaskPixels inside = GetPixels(masks, image, masks.axes, box);
   tile.inside_columns = Common(tile.columns, inside.columns);
   tile.inside_rows = Common(tile.rows, inside.rows);
   tile.columns_follow = inside.columns.end > tile.columns.end;
@@ -141,15 +142,15 @@ __global__ void __launch_bounds__(kPackThreads)
   __shared__ TileShared shared;
   const uint32_t image = blockIdx.y;
   const uint32_t detection = blockIdx.x / tiles;
-  uint8_t* packed = batch.images[image].masks;
-  if (packed == nullptr) return;
+  const DetectionImage& target = batch.images[image];
+  if (target.masks == nullptr) return;
   const uint64_t bytes = uint64_t{masks.row_bytes} * static_cast<uint32_t>(masks.axes.y.pixels);
-  uint8_t* mask = packed + detection * bytes;
+  uint8_t* mask = target.masks + detection * bytes;
   const uint32_t rows = batch.kept_rows[image];
   const bool is_there = rows != kNoRows && detection < rows;
   const size_t kept = size_t{image} * batch.kept_capacity + detection;
   const float4 box = is_there ? GetMaskBox(heads, batch, kept) : float4{};
-  const Tile tile = MakeTile(masks, blockIdx.x % tiles, box);
+  const Tile tile = MakeTile(masks, target, blockIdx.x % tiles, box);
   if (!is_there || tile.empty()) {
     ForEachByte(masks, tile, mask, [](int /*row*/, int /*byte*/, uint8_t* to) { *to = 0; });
     return;

@@ -136,8 +136,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
   RunLengths runs = {nullptr, 0,
                      static_cast<uint32_t>(axes.x.pixels) * static_cast<uint32_t>(axes.y.pixels)};
   BoxWindow window = {};
-  window.pixels =
-      masks.of_source != 0 ? GetSourcePixels(target, axes, box) : GetPixels(masks, axes, box);
+  window.pixels = GetPixels(masks, target, axes, box);
   if (!window.pixels.empty()) {
     window.columns = GetPrototypes(axes.x, window.pixels.columns);
     window.rows = GetPrototypes(axes.y, window.pixels.rows);

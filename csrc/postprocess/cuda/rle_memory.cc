@@ -4,7 +4,6 @@
 #include <string>
 
 #include "masks/masks.h"
-#include "postprocess/outputs.h"
 
 namespace endcap {
 namespace {
@@ -42,12 +41,6 @@ void CheckTexts(const RunLengthText* texts, size_t count, const DetectionRecord&
     bytes += texts[n].bytes;
     CheckRleBytes(bytes, n + 1, record.mask_width, record.mask_height);
   }
-}
-
-void ToStrings(const RunLengthText* texts, size_t count, const char* text,
-               std::vector<std::string>& strings) {
-  strings.resize(count);
-  for (size_t n = 0; n < count; ++n) strings[n].assign(text + texts[n].at, texts[n].bytes);
 }
 
 }  // namespace
@@ -147,7 +140,9 @@ void CudaRunLengths::Read(const uint8_t* noted, std::span<const DetectionRecord>
     try {
       CheckTexts(texts, EncodesFirst(records[i], outputs[i]) ? records[i].element : count,
                  records[i]);
-      ToStrings(texts, count, text, *outputs[i].rle);
+      for (const RunLengthText& each : std::span(texts, count)) {
+        outputs[i].rle->emplace_back(text + each.at, each.bytes);
+      }
     } catch (...) {
       items[i] = {};
       items[i].status = MakeStatusFromCurrentException();

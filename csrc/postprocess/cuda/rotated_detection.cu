@@ -13,8 +13,6 @@ struct RotatedShared {
   ImageFaults faults;
 };
 
-constexpr auto kNoBadAngle = ~0ULL;
-
 // One image's head.
 struct RotatedHead {
   const HeadRule& rule;
@@ -50,7 +48,7 @@ __device__ bool HasRotatedArea(const DetectionImage& image, const float* xywhr) 
 // The best candidate's angle that is not finite, into faults.record.
 __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batch,
                              const uint64_t* keys, uint32_t count, ImageFaults& faults) {
-  if (threadIdx.x == 0) faults.first_bad = kNoBadAngle;
+  if (threadIdx.x == 0) faults.first_bad = kNoneBad;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
     if (!IsFinite(head.GetAngle(keys[i]))) {
@@ -59,7 +57,7 @@ __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batc
   }
   __syncthreads();
   const uint64_t bad_key = faults.first_bad;
-  if (bad_key == kNoBadAngle) return;
+  if (bad_key == kNoneBad) return;
   if (IsCandidate(keys, count, bad_key, batch.max_candidates, faults) && threadIdx.x == 0) {
     faults.record = Fault(DetectionFault::kExtraNotFinite, head.GetAnchor(bad_key),
                           head.GetAngle(bad_key), head.angle_value());
@@ -71,11 +69,7 @@ template <typename Suppression>
 __device__ void Suppress(const RotatedHead& head, const DetectionBatch& batch, const uint64_t* keys,
                          uint32_t count, RotatedKeyChunk& chunk, Suppression& suppression) {
   const bool by_all = batch.rotated.rule.method == RotatedNms::kProbiouFast;
-  const uint32_t candidates = min(count, batch.max_candidates);
-  uint64_t from = 0;
-  for (uint32_t taken = 0; taken < candidates && suppression.rows() < batch.max_rows;) {
-    const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
-    const uint32_t size = min(came, candidates - taken);
+  ForEachChunk(batch, keys, count, chunk, [&](uint32_t size, uint32_t /*rows*/) {
     bool counts = threadIdx.x < size;
     if (counts) {
       const uint64_t key = chunk.keys[threadIdx.x];
@@ -91,8 +85,8 @@ __device__ void Suppress(const RotatedHead& head, const DetectionBatch& batch, c
     } else {
       suppression.SuppressGreedily(batch.max_rows, counts);
     }
-    taken += came;
-  }
+    return suppression.rows();
+  });
 }
 
 __device__ void WriteRotatedRow(const RotatedHead& head, const DetectionBatch& batch, uint32_t row,
@@ -130,13 +124,9 @@ __device__ uint32_t WriteSuppressedRows(const RotatedHead& head, const Detection
 // The rows of a network that has suppressed by itself. Returns their number.
 __device__ uint32_t WriteBestRows(const RotatedHead& head, const DetectionBatch& batch,
                                   const uint64_t* keys, uint32_t count, RotatedKeyChunk& chunk) {
-  const uint32_t candidates = min(count, batch.max_candidates);
-  uint64_t from = 0;
-  uint32_t rows = 0;
-  for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
-    const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
+  return ForEachChunk(batch, keys, count, chunk, [&](uint32_t size, uint32_t rows) {
     const uint64_t key = chunk.keys[threadIdx.x];
-    bool is_row = threadIdx.x < min(came, candidates - taken);
+    bool is_row = threadIdx.x < size;
     if (is_row) {
       float xywhr[5];
       head.ReadBox(key, xywhr);
@@ -145,10 +135,8 @@ __device__ uint32_t WriteBestRows(const RotatedHead& head, const DetectionBatch&
     const BlockSum place = SumInBlock(is_row ? 1U : 0U, chunk.warp_sums);
     const uint32_t row = rows + place.before;
     if (is_row && row < batch.max_rows) WriteRotatedRow(head, batch, row, key);
-    rows = min(rows + place.total, batch.max_rows);
-    taken += came;
-  }
-  return rows;
+    return min(rows + place.total, batch.max_rows);
+  });
 }
 
 // One image. write_rows(head, keys, count) writes its rows and returns their number.
