@@ -53,6 +53,8 @@ void AddRunsScalar(const MaskLogits& mask, size_t height, RleCounts& counts);
 
 // Memory of AddRunsSimd.
 struct ColumnScratch {
+  static constexpr size_t kWordBits = 64;
+
   std::vector<float> transposed;   // the logits, column after column
   std::vector<float> values;       // a column of the mask, at the rows of the prototypes
   std::vector<uint64_t> positive;  // a bit for each value

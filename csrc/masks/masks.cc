@@ -35,9 +35,6 @@ std::string FormatName(const MaskDetections& detections, size_t n) {
 }
 
 void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
-  bool finite = true;
-  for (const float value : detections.coefficients) finite &= std::isfinite(value);
-  if (finite) return;
   for (size_t i = 0; i < detections.coefficients.size(); ++i) {
     const float value = detections.coefficients[i];
     if (std::isfinite(value)) continue;

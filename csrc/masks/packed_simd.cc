@@ -41,42 +41,30 @@ HWY_INLINE uint8_t PackEightBits(const float* upper, const float* lower, FloatVe
   return static_cast<uint8_t>(bits);
 }
 
-// Rows of prototype pixels are needed in ascending order, two at a time.
-class InterpolatedRows {
- public:
-  InterpolatedRows(const MaskLogits& mask, PackedColumns& columns)
-      : mask_(mask), columns_(columns), length_(columns.weight.size()) {
-    columns.rows.resize(2 * length_);
-  }
-  const float* Row(int32_t row) {
-    const auto place = static_cast<size_t>(row % 2);
-    float* values = columns_.rows.data() + place * length_;
-    if (held_[place] != row) {
-      held_[place] = row;
-      const auto offset = static_cast<size_t>(row - mask_.region.prototype_rows.begin);
-      InterpolateRow(mask_.values + offset * mask_.stride, columns_, values);
-    }
-    return values;
-  }
-
- private:
-  const MaskLogits& mask_;
-  PackedColumns& columns_;
-  size_t length_;
-  std::array<int32_t, 2> held_{-1, -1};
-};
-
 void PackRows(const MaskLogits& mask, size_t row_bytes, PackedColumns& columns, uint8_t* out) {
   const Floats d;
   const PixelRange& range = mask.region.columns;
-  const size_t bytes = columns.weight.size() / 8;
+  const size_t length = columns.weight.size();
+  const size_t bytes = length / 8;
   const auto in_first = static_cast<uint8_t>(0xFFU >> range.begin % 8);
   const auto in_last = static_cast<uint8_t>(0xFFU << (7 - (range.end - 1) % 8));
-  InterpolatedRows rows(mask, columns);
+  // Rows of prototype pixels are needed in ascending order, two at a time.
+  columns.rows.resize(2 * length);
+  std::array<int32_t, 2> held{-1, -1};
+  const auto take_row = [&](int32_t row) {
+    const auto place = static_cast<size_t>(row % 2);
+    float* values = columns.rows.data() + place * length;
+    if (held[place] != row) {
+      held[place] = row;
+      const auto offset = static_cast<size_t>(row - mask.region.prototype_rows.begin);
+      InterpolateRow(mask.values + offset * mask.stride, columns, values);
+    }
+    return values;
+  };
   for (auto y = static_cast<size_t>(mask.region.rows.begin);
        y < static_cast<size_t>(mask.region.rows.end); ++y) {
-    const float* upper = rows.Row(mask.y.first[y]);
-    const float* lower = rows.Row(mask.y.second[y]);
+    const float* upper = take_row(mask.y.first[y]);
+    const float* lower = take_row(mask.y.second[y]);
     const auto weight = hn::Set(d, mask.y.weight[y]);
     uint8_t* packed = out + y * row_bytes + static_cast<size_t>(range.begin) / 8;
     for (size_t i = 0; i < bytes; ++i) {

@@ -28,22 +28,6 @@ std::array<float, 4> BoxInMask(const float* box, const MaskPrototypes& prototype
   return scaled;
 }
 
-}  // namespace
-
-MaskRegion ComputeMaskRegion(const float* box, const MaskPrototypes& prototypes,
-                             const MaskPlan& plan, const MaskTaps& x, const MaskTaps& y) {
-  const auto scaled = BoxInMask(box, prototypes, plan);
-  MaskRegion region;
-  region.columns = PixelsBetween(scaled[0], scaled[2], static_cast<int>(x.first.size()));
-  region.rows = PixelsBetween(scaled[1], scaled[3], static_cast<int>(y.first.size()));
-  if (region.empty()) return region;
-  region.prototype_columns = GetTapRange(region.columns, x);
-  region.prototype_rows = GetTapRange(region.rows, y);
-  return region;
-}
-
-namespace {
-
 void CheckSide(const char* name, int side) {
   if (side < 1 || side > kMaxMaskSide) {
     FailArgument(name, " is ", side, ": masks need 1 to ", kMaxMaskSide);
@@ -63,20 +47,29 @@ MaskAxis Axis(MaskResolution resolution, int prototypes, int input) {
   return axis;
 }
 
-int SourceSide(const char* name, float side) {
+// name, side: of the source image, as of FailMaskSide.
+void PlaceInSource(MaskAxis& axis, const char* name, float side, float scale, float pad) {
   if (!IsMaskSide(side)) FailMaskSide(name, side);
-  return static_cast<int>(side);
-}
-
-void PlaceInSource(MaskAxis& axis, int pixels, float scale, float pad) {
   if (!(scale > 0.0F && std::isfinite(scale)) || !std::isfinite(pad)) {
     FailArgument("geometry has scale ", scale, " and padding ", pad,
                  ": the scale must be greater than 0 and both finite");
   }
-  axis = SourceAxis(axis, pixels, scale, pad);
+  axis = SourceAxis(axis, static_cast<int>(side), scale, pad);
 }
 
 }  // namespace
+
+MaskRegion ComputeMaskRegion(const float* box, const MaskPrototypes& prototypes,
+                             const MaskPlan& plan, const MaskTaps& x, const MaskTaps& y) {
+  const auto scaled = BoxInMask(box, prototypes, plan);
+  MaskRegion region;
+  region.columns = PixelsBetween(scaled[0], scaled[2], static_cast<int>(x.first.size()));
+  region.rows = PixelsBetween(scaled[1], scaled[3], static_cast<int>(y.first.size()));
+  if (region.empty()) return region;
+  region.prototype_columns = GetTapRange(region.columns, x);
+  region.prototype_rows = GetTapRange(region.rows, y);
+  return region;
+}
 
 void FailMaskSide(const char* name, float side) {
   FailArgument("geometry has ", name, " ", side,
@@ -92,10 +85,8 @@ MaskAxes MakeMaskAxes(const MaskPrototypes& prototypes, const MaskPlan& plan) {
                 Axis(plan.resolution, prototypes.height, plan.input_height)};
   if (plan.resolution == MaskResolution::kSource && plan.geometry != nullptr) {
     const Geometry& geometry = *plan.geometry;
-    PlaceInSource(axes.x, SourceSide("image_w", geometry.image_w), geometry.scale_x,
-                  geometry.pad_x);
-    PlaceInSource(axes.y, SourceSide("image_h", geometry.image_h), geometry.scale_y,
-                  geometry.pad_y);
+    PlaceInSource(axes.x, "image_w", geometry.image_w, geometry.scale_x, geometry.pad_x);
+    PlaceInSource(axes.y, "image_h", geometry.image_h, geometry.scale_y, geometry.pad_y);
   }
   return axes;
 }

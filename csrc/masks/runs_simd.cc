@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kMaskPadding>;
 using FloatVector = hn::Vec<Floats>;
 
-constexpr size_t kWordBits = 64;
+constexpr size_t kWordBits = ColumnScratch::kWordBits;
 
 // The values of a mask's column at each row of the prototypes, and their signs. `values` are whole
 // words of rows. Returns whether none of them is below kMinSafe and positive.
@@ -117,14 +117,12 @@ HWY_AFTER_NAMESPACE();
 namespace endcap {
 namespace {
 
-constexpr size_t kWordRows = 64;
-
 // Whole words of rows; those beyond the region are 0.
 void TurnLogits(const MaskLogits& mask, ColumnScratch& scratch) {
   const size_t rows = mask.region.prototype_rows.size();
   const size_t columns = mask.region.prototype_columns.size();
-  const size_t words = rows / kWordRows + 1;
-  const size_t transposed_stride = words * kWordRows;
+  const size_t words = rows / ColumnScratch::kWordBits + 1;
+  const size_t transposed_stride = words * ColumnScratch::kWordBits;
   scratch.positive.resize(words);
   scratch.values.resize(transposed_stride);
   scratch.transposed.resize(columns * transposed_stride);
