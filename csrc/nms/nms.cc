@@ -50,36 +50,25 @@ std::vector<int64_t> SortIndices(std::span<const float> scores) {
   return order;
 }
 
-// The order as keys of ScoreKey, whose memory the calling thread keeps for its next call.
-class SortedKeys {
- public:
-  explicit SortedKeys(std::span<const float> scores) : memory_(GetMemory()) {
-    std::vector<uint64_t>& keys = memory_.keys;
-    keys.resize(scores.size());
-    for (size_t i = 0; i < scores.size(); ++i) {
-      keys[i] = ScoreKey(scores[i], static_cast<uint32_t>(i));
-    }
-    // Candidates from box_decode are in order already.
-    if (!std::is_sorted(keys.begin(), keys.end())) SortKeys(keys, memory_.spare);
-  }
-  ~SortedKeys() { TrimScratch(memory_.keys, memory_.spare); }
-  SortedKeys(const SortedKeys&) = delete;
-  SortedKeys& operator=(const SortedKeys&) = delete;
+// Memory that a thread keeps from call to call.
+struct SortedKeys {
+  std::vector<uint64_t> keys;
+  std::vector<uint64_t> spare;
 
-  std::span<const uint64_t> get() const noexcept { return memory_.keys; }
-
- private:
-  struct Memory {
-    std::vector<uint64_t> keys;
-    std::vector<uint64_t> spare;
-  };
-  static Memory& GetMemory() {
-    thread_local Memory memory;
-    return memory;
-  }
-
-  Memory& memory_;
+  void Trim() { TrimScratch(keys, spare); }
 };
+
+// Returns the order as keys of ScoreKey.
+SortedKeys& SortScores(std::span<const float> scores) {
+  thread_local SortedKeys sorted;
+  sorted.keys.resize(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    sorted.keys[i] = ScoreKey(scores[i], static_cast<uint32_t>(i));
+  }
+  // Candidates from box_decode are in order already.
+  if (!std::ranges::is_sorted(sorted.keys)) SortKeys(sorted.keys, sorted.spare);
+  return sorted;
+}
 
 bool UsesSimd() { return SelectImplementation(Stage::kNms) == Implementation::kSimd; }
 
@@ -90,8 +79,9 @@ void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
          std::vector<int64_t>& kept) {
   CheckNmsArguments(boxes_xyxy, 4, "x1,y1,x2,y2", scores, class_ids, options.iou_threshold);
   if (UsesSimd()) {
-    const SortedKeys order(scores);
-    NmsSimd(boxes_xyxy, class_ids, order.get(), options, kept);
+    SortedKeys& order = SortScores(scores);
+    const TrimOnExit trim(order);
+    NmsSimd(boxes_xyxy, class_ids, order.keys, options, kept);
   } else {
     NmsScalar(boxes_xyxy, class_ids, SortIndices(scores), options, kept);
   }
@@ -115,8 +105,9 @@ void NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> score
                 std::vector<int64_t>& kept) {
   CheckNmsArguments(boxes_xywhr, 5, "cx,cy,w,h,angle", scores, class_ids, options.iou_threshold);
   if (UsesSimd()) {
-    const SortedKeys order(scores);
-    NmsRotatedSimd(boxes_xywhr, class_ids, order.get(), options, kept);
+    SortedKeys& order = SortScores(scores);
+    const TrimOnExit trim(order);
+    NmsRotatedSimd(boxes_xywhr, class_ids, order.keys, options, kept);
   } else {
     NmsRotatedScalar(boxes_xywhr, class_ids, SortIndices(scores), options, kept);
   }

@@ -32,18 +32,6 @@ struct NmsArrays {
   NmsProgress* progress;  // [1]
 };
 
-// Places the arrays for `count` boxes; see StreamScratch.
-void LayNmsArrays(NmsArrays& arrays, size_t count, StreamScratch& scratch) {
-  const size_t chunks = (count + kNmsChunk - 1) / kNmsChunk;
-  scratch.Place(arrays.keys, count);
-  scratch.Place(arrays.sorted_keys, count);
-  scratch.Place(arrays.boxes, count);
-  scratch.Place(arrays.overlaps, chunks * 32 * kNmsChunk);
-  scratch.Place(arrays.suppressed, count);
-  scratch.Place(arrays.chunk_kept, size_t{kNmsChunk});
-  scratch.Place(arrays.progress, size_t{1});
-}
-
 __device__ int64_t GlobalThread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
@@ -162,15 +150,22 @@ void LaunchNms(const NmsLaunch& launch, void* stream) {
     Check(cudaMemsetAsync(launch.kept_count, 0, sizeof(int64_t), cuda_stream), "cudaMemsetAsync");
     return;
   }
+  const auto count = static_cast<size_t>(launch.count);
+  const uint32_t blocks = BlocksFor(launch.count, kThreads);
+  const uint32_t chunks = BlocksFor(launch.count, kNmsChunk);
   const size_t sort_bytes = SortScratchBytes(launch.count);
   NmsArrays arrays = {};
   uint8_t* sort = nullptr;
   const StreamScratch memory(cuda_stream, [&](StreamScratch& scratch) {
-    LayNmsArrays(arrays, static_cast<size_t>(launch.count), scratch);
+    scratch.Place(arrays.keys, count);
+    scratch.Place(arrays.sorted_keys, count);
+    scratch.Place(arrays.boxes, count);
+    scratch.Place(arrays.overlaps, size_t{chunks} * 32 * kNmsChunk);
+    scratch.Place(arrays.suppressed, count);
+    scratch.Place(arrays.chunk_kept, size_t{kNmsChunk});
+    scratch.Place(arrays.progress, size_t{1});
     scratch.Place(sort, sort_bytes);
   });
-  const uint32_t blocks = BlocksFor(launch.count, kThreads);
-  const uint32_t chunks = BlocksFor(launch.count, kNmsChunk);
   Check(cudaMemsetAsync(arrays.progress, 0, sizeof(NmsProgress), cuda_stream), "cudaMemsetAsync");
   MakeScoreKeys(launch.scores, arrays.keys, launch.count, cuda_stream);
   SortScoreKeys(arrays.keys, arrays.sorted_keys, launch.count, sort, sort_bytes, cuda_stream);
