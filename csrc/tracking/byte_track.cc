@@ -60,7 +60,15 @@ class ByteTrack final : public TrackList<Track> {
   void UpdateTracks(std::span<const Detection> detections, std::span<int64_t> track_ids) override {
     thread_local Scratch scratch;
     const TrimOnExit trim(scratch);
-    Split(detections, scratch);
+    scratch.high.clear();
+    scratch.low.clear();
+    for (const Detection& detection : detections) {
+      if (detection.score >= params_.high_score_threshold) {
+        scratch.high.push_back(detection);
+      } else if (detection.score > params_.low_score_threshold) {
+        scratch.low.push_back(detection);
+      }
+    }
     Step(scratch);
     for (const Track& track : tracks_) {
       if (track.detection < 0 || track.phase != TrackPhase::kTracked) continue;
@@ -75,18 +83,6 @@ class ByteTrack final : public TrackList<Track> {
     }
     AgeLostTracks();
     RemoveEnded();
-  }
-
-  void Split(std::span<const Detection> detections, Scratch& scratch) const {
-    scratch.high.clear();
-    scratch.low.clear();
-    for (const Detection& detection : detections) {
-      if (detection.score >= params_.high_score_threshold) {
-        scratch.high.push_back(detection);
-      } else if (detection.score > params_.low_score_threshold) {
-        scratch.low.push_back(detection);
-      }
-    }
   }
 
   // A match costs 1 - IoU, or 1 - IoU * score, and less than `most_cost`.
@@ -130,7 +126,11 @@ class ByteTrack final : public TrackList<Track> {
     Match(scratch.unconfirmed, scratch.high, params_.unconfirmed_match_threshold,
           params_.fuse_score, scratch);
     EndTracks(scratch);
-    StartTracks(scratch);
+    const TrackPhase phase = frame_ == 1 ? TrackPhase::kTracked : TrackPhase::kUnconfirmed;
+    StartTracks(scratch.high, [&](const Detection& first) {
+      return Track{next_id_++, phase, false, first.class_id, 0.0, 0.0, AspectMotion(first.corners),
+                   first.index};
+    });
     DropDuplicates(scratch);
   }
 
@@ -156,16 +156,6 @@ class ByteTrack final : public TrackList<Track> {
       tracks_[static_cast<size_t>(number)].id = kNoTrack;
     }
     RemoveEnded();
-  }
-
-  void StartTracks(const Scratch& scratch) {
-    for (const Detection& detection : scratch.high) {
-      if (detection.score < params_.new_track_threshold) continue;
-      if (is_full()) break;
-      const TrackPhase phase = frame_ == 1 ? TrackPhase::kTracked : TrackPhase::kUnconfirmed;
-      tracks_.push_back({next_id_++, phase, false, detection.class_id, 0.0, 0.0,
-                         AspectMotion(detection.corners), detection.index});
-    }
   }
 
   void DropDuplicates(Scratch& scratch) {

@@ -13,8 +13,14 @@ namespace endcap {
 struct Corners {
   double x1, y1, x2, y2;
 
+  double cx() const { return (x1 + x2) / 2.0; }
+  double cy() const { return (y1 + y2) / 2.0; }
   double area() const { return (x2 - x1) * (y2 - y1); }
 };
+
+inline Corners BoxAround(double cx, double cy, double width, double height) {
+  return {cx - width / 2.0, cy - height / 2.0, cx + width / 2.0, cy + height / 2.0};
+}
 
 inline double Iou(const Corners& a, const Corners& b) {
   const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);

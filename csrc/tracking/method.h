@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -162,10 +161,19 @@ class TrackList : public TrackingMethodState {
     std::erase_if(detections, [](const Detection& each) { return each.index < 0; });
   }
 
+  // Adds make(detection) for each detection that is good enough, while there is room.
+  template <typename Make>
+  void StartTracks(std::span<const Detection> detections, const Make& make) {
+    for (const Detection& detection : detections) {
+      if (detection.score < params_.new_track_threshold) continue;
+      if (tracks_.size() >= static_cast<size_t>(params_.max_tracks)) break;
+      tracks_.push_back(make(detection));
+    }
+  }
+
   bool MayMatch(const Track& track, const Detection& detection) const {
     return params_.class_agnostic || track.class_id == detection.class_id;
   }
-  bool is_full() const { return tracks_.size() >= static_cast<size_t>(params_.max_tracks); }
   // Time stamps are not exact: half a frame more is not too long.
   bool IsTooLong(double frames) const { return frames > params_.max_lost_frames + 0.5; }
 

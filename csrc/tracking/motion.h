@@ -67,13 +67,9 @@ class CameraMotion {
 
   // shift: 0 for velocities.
   Corners Move(const Corners& box, double shift = 1.0) const {
-    const double cx = (box.x1 + box.x2) / 2.0;
-    const double cy = (box.y1 + box.y2) / 2.0;
-    const double x = m_[0] * cx + m_[1] * cy + shift * m_[2];
-    const double y = m_[3] * cx + m_[4] * cy + shift * m_[5];
-    const double half_width = scale_ * (box.x2 - box.x1) / 2.0;
-    const double half_height = scale_ * (box.y2 - box.y1) / 2.0;
-    return {x - half_width, y - half_height, x + half_width, y + half_height};
+    return BoxAround(m_[0] * box.cx() + m_[1] * box.cy() + shift * m_[2],
+                     m_[3] * box.cx() + m_[4] * box.cy() + shift * m_[5],
+                     scale_ * (box.x2 - box.x1), scale_ * (box.y2 - box.y1));
   }
 
   // The filters of four sides, or twice those of a centre.
@@ -138,10 +134,8 @@ class AspectMotion {
 
   Corners box() const {
     const double height = numbers_[kHeight].value;
-    const double half_width = numbers_[kAspect].value * height / 2.0;
-    const double cx = numbers_[0].value;
-    const double cy = numbers_[1].value;
-    return {cx - half_width, cy - height / 2.0, cx + half_width, cy + height / 2.0};
+    return BoxAround(numbers_[0].value, numbers_[1].value, numbers_[kAspect].value * height,
+                     height);
   }
 
   void Visit(SavedState& state) {
@@ -252,9 +246,7 @@ class AreaMotion {
     const double area = numbers_[2].value;
     const double width = std::sqrt(area * aspect_);
     const double height = width > 0.0 ? area / width : 0.0;
-    const double cx = numbers_[0].value;
-    const double cy = numbers_[1].value;
-    return {cx - width / 2.0, cy - height / 2.0, cx + width / 2.0, cy + height / 2.0};
+    return BoxAround(numbers_[0].value, numbers_[1].value, width, height);
   }
 
   void Visit(SavedState& state) {

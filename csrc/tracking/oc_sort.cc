@@ -26,8 +26,8 @@ struct Direction {
 
 // From the centre of one box to that of another, of length 1, or 0 for the same centre.
 Direction DirectionBetween(const Corners& from, const Corners& to) {
-  const double x = (to.x1 + to.x2) / 2.0 - (from.x1 + from.x2) / 2.0;
-  const double y = (to.y1 + to.y2) / 2.0 - (from.y1 + from.y2) / 2.0;
+  const double x = to.cx() - from.cx();
+  const double y = to.cy() - from.cy();
   const double length = std::sqrt(x * x + y * y) + 1e-6;
   return {x / length, y / length};
 }
@@ -192,11 +192,7 @@ class OcSort final : public TrackList<Track> {
     }
     MatchByMomentum(scratch, track_ids);
     MatchLastBoxes(scratch, track_ids);
-    for (const Detection& detection : scratch.high) {
-      if (detection.score < params_.new_track_threshold) continue;
-      if (is_full()) break;
-      tracks_.emplace_back(detection);
-    }
+    StartTracks(scratch.high, [](const Detection& first) { return Track(first); });
     EndTracks();
     ++counted_frames_;
   }

@@ -62,11 +62,9 @@ class SideByteTrack final : public TrackList<Track> {
     }
     Match(scratch.high, params_.match_threshold, scratch, track_ids);
     Match(scratch.low, params_.second_match_threshold, scratch, track_ids);
-    for (const Detection& detection : scratch.high) {
-      if (detection.score < params_.new_track_threshold) continue;
-      if (is_full()) break;
-      tracks_.push_back({kNoTrack, detection.class_id, 0.0, 1, SideMotion(detection.corners)});
-    }
+    StartTracks(scratch.high, [](const Detection& first) {
+      return Track{kNoTrack, first.class_id, 0.0, 1, SideMotion(first.corners)};
+    });
     EndTracks();
   }
 
