@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/fail.h"
 #include "endcap/contract.h"
 
 namespace endcap {
@@ -64,7 +63,6 @@ struct TensorList {
   void Add(int index, const char* field, std::string message) {
     problems.push_back({side, index, field, std::move(message)});
   }
-  bool IsInput() const { return std::string_view(side) == "input"; }
 };
 
 void TensorList::CompleteEntry(int index, const TensorContract& contract, bool complete) {
@@ -127,7 +125,7 @@ void TensorList::Complete(bool complete) {
       CompleteEntry(index, *contract, complete);
     }
   }
-  if (!IsInput()) return;
+  if (std::string_view(side) != "input") return;
   for (const TensorContract& contract : contracts) {
     const auto is_it = [&](const Json& entry) { return entry.value("name", "") == contract.name; };
     if (contract.optional || std::ranges::any_of(entries, is_it)) continue;

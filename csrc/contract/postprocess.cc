@@ -8,12 +8,6 @@
 namespace endcap {
 namespace {
 
-TensorContract MakeOptional(const TensorSpec& spec) {
-  TensorContract contract = MakeContract(spec);
-  contract.optional = true;
-  return contract;
-}
-
 std::string Says(std::string_view name, int value) {
   return std::string(name) + "=" + std::to_string(value);
 }
@@ -102,7 +96,7 @@ PostprocessSettings ReadPostprocessSettings(ModelParameters parameters) {
   contract.parameters = DescribePostprocessParams(params);
   contract.inputs = MakeHeadContracts(params.head);
   for (const TensorSpec& spec : {kGeometryInput, kStatusInput}) {
-    contract.inputs.push_back(MakeOptional(spec));
+    contract.inputs.emplace_back(MakeContract(spec)).optional = true;
   }
   if (params.merge != Merge::kNone) {
     contract.takes_batches = false;

@@ -12,8 +12,7 @@ TrackSettings ReadTrackSettings(ModelParameters parameters) {
   for (const TensorSpec& spec : kTrackInputs) {
     settings.contract.inputs.push_back(MakeContract(spec));
   }
-  settings.contract.inputs.push_back(MakeContract(kTimestamp, "TYPE_FP64", {1}));
-  settings.contract.inputs.back().optional = true;
+  settings.contract.inputs.emplace_back(MakeContract(kTimestamp, "TYPE_FP64", {1})).optional = true;
   settings.contract.outputs = {MakeContract(kTrackIds), MakeContract(kFrameIndex)};
   return settings;
 }
