@@ -120,7 +120,8 @@ void PostprocessModel::ReadInputs(JobType& job, const ExecutionContext& executio
   if (!merges) return;
   PostprocessInput image;
   image.tiles = std::move(job.inputs);
-  job.inputs.assign(1, std::move(image));
+  job.inputs.clear();
+  job.inputs.push_back(std::move(image));
 }
 
 void PostprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& execution_context) {

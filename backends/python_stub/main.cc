@@ -61,7 +61,7 @@ int Run(const std::vector<std::string>& argv) {
   }
   MakeExecutable(context.ModelFolder() / kRealStubFile);
   CheckResult result = CheckEnvironment(context);
-  if (result.problem.empty()) {
+  if (result.problem.empty() && result.stub) {
     RemoveLog(context.ModelFolder());
     setenv("LD_LIBRARY_PATH", result.stub->library_path.c_str(), 1);
     result.problem = result.stub->path.string() +

@@ -33,7 +33,7 @@ void CheckStream(int32_t device, const void* stream);
 // Returns the whole of `table` through the caller's pointers.
 template <typename Row>
 void ReturnRows(const std::vector<Row>& table, const Row** rows, size_t* count) {
-  Require(rows, "rows");
+  Require(static_cast<const void*>(rows), "rows");
   Require(count, "count");
   *rows = table.data();
   *count = table.size();

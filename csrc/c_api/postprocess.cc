@@ -100,7 +100,7 @@ endcap_status endcap_postprocessor_new(const endcap_parameter* parameters, size_
                                        int32_t device, int32_t threads,
                                        endcap_postprocessor** made) {
   return c_api::Guarded([&] {
-    c_api::Require(made, "made");
+    c_api::Require(static_cast<const void*>(made), "made");
     *made = nullptr;
     const auto params = endcap::ParsePostprocessParams(c_api::ReadParameters(parameters, count));
     *made = new endcap_postprocessor(params, device, threads);

@@ -225,7 +225,7 @@ namespace c_api = endcap::c_api;
 endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t count,
                                       int32_t device, int32_t threads, endcap_preprocessor** made) {
   return c_api::Guarded([&] {
-    c_api::Require(made, "made");
+    c_api::Require(static_cast<const void*>(made), "made");
     *made = nullptr;
     const auto params = endcap::ParsePreprocessParams(c_api::ReadParameters(parameters, count));
     *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads), device,

@@ -222,8 +222,10 @@ void LibjpegSession::ReadPlanes(const PlaneRows* planes, int rows) {
     if ((*planes)[i].data == nullptr) continue;
     of_components[i] = row_pointers[i].data();
     const jpeg_component_info& component = info_.comp_info[i];
-    const auto count = static_cast<size_t>(component.v_samp_factor * ScaledBlockSize(component));
-    for (size_t row = 0; row < count; ++row) row_pointers[i][row] = (*planes)[i].Row(row);
+    const int count = component.v_samp_factor * ScaledBlockSize(component);
+    for (size_t row = 0; row < static_cast<size_t>(count); ++row) {
+      row_pointers[i][row] = (*planes)[i].Row(row);
+    }
   }
   NeedComponents(planes != nullptr ? needed_components_ : 0);
   JDIMENSION count = 0;

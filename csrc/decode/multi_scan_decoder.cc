@@ -129,8 +129,8 @@ void MultiScanDecoder::ReadMcuRow(const PlaneRows* planes) {
       const int block_row = mcu_row * component.v + y;
       if (block_row >= component.height_in_blocks) break;
       const SampleBlock& plane = (*planes)[i];
-      TransformRow(i, block_row,
-                   {plane.Row(static_cast<size_t>(y * component.block_size)), plane.stride});
+      const int row = y * component.block_size;
+      TransformRow(i, block_row, {plane.Row(static_cast<size_t>(row)), plane.stride});
     }
   }
 }

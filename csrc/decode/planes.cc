@@ -57,8 +57,8 @@ PlaneRows PlaceMcuRow(const JpegFrame& frame, const JpegPlaneLayout& layout, uin
   for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
     const JpegPlane& plane = layout.planes[i];
     const SampleBlock whole{block + plane.offset_bytes, plane.row_stride_bytes};
-    const auto first = static_cast<size_t>(mcu * frame.components[i].rows_per_mcu());
-    rows[i] = {whole.Row(first), whole.stride};
+    const int first = mcu * frame.components[i].rows_per_mcu();
+    rows[i] = {whole.Row(static_cast<size_t>(first)), whole.stride};
   }
   return rows;
 }

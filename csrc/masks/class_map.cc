@@ -94,10 +94,10 @@ int NearestPlace(const MaskAxis& axis, int pixel) {
 
 // ids: of the head's pixels.
 void TakeNearest(const uint8_t* ids, const MaskAxes& axes, uint8_t* map) {
-  std::vector<int32_t> columns;
-  for (int x = 0; x < axes.x.pixels; ++x) columns.push_back(NearestPlace(axes.x, x));
+  std::vector<int32_t> columns(static_cast<size_t>(axes.x.pixels));
+  for (int x = 0; int32_t& column : columns) column = NearestPlace(axes.x, x++);
   for (int y = 0; y < axes.y.pixels; ++y) {
-    const uint8_t* row = ids + NearestPlace(axes.y, y) * axes.x.prototypes;
+    const uint8_t* row = ids + ptrdiff_t{NearestPlace(axes.y, y)} * axes.x.prototypes;
     map = std::transform(columns.begin(), columns.end(), map, [row](int32_t x) { return row[x]; });
   }
 }

@@ -189,6 +189,7 @@ class CpuPostprocess final : public PostprocessDevice {
                                    void* /*stream*/) override {
     if (params_.merge == Merge::kNone) return RunItems(inputs, outputs);
     std::vector<PostprocessItem> items;
+    items.reserve(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       items.push_back(MergeTiles(
           params_, inputs[i], outputs[i],

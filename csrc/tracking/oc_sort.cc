@@ -143,7 +143,7 @@ struct Track {
     state.Number(missed, 0.0, age);
     state.Integer(consecutive, 0, kMaxSavedFrames);
     VisitCorners(state, last);
-    if (state.Has(direction)) {
+    if (state.Has(direction) && direction) {
       state.Number(direction->x);
       state.Number(direction->y);
     }
@@ -157,7 +157,7 @@ struct Track {
       VisitCorners(state, seen.box);
     }
     motion.Visit(state);
-    if (state.Has(frozen)) {
+    if (state.Has(frozen) && frozen) {
       frozen->Visit(state);
       state.Number(frozen_after, 0.0, unseen());
     }
