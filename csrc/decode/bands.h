@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/row_band.h"
-#include "decode/read_ahead.h"
+#include "decode/crew.h"
 #include "endcap/decode.h"
 
 namespace endcap {
@@ -23,9 +23,8 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // standard has, and makes pixels of the rows that the sink needs; they are the same. Both leave out
 // the inverse DCT of rows that the sink does not need.
 //
-// ahead: where a helper may decode ahead of the sink; null: there is none. decode_simd uses it.
+// crew: threads that share the decoding; null: there are none. decode_simd uses it.
 DecodeReport DecodeToBands(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, BandSink& sink,
-                           ReadAhead* ahead = nullptr);
+                           const DecodeOptions& options, BandSink& sink, Crew* crew = nullptr);
 
 }  // namespace endcap

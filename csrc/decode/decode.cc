@@ -78,7 +78,7 @@ J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
 }
 
 DecodeReport JpegToBands(const ImageView& image, const ImageHeader& header,
-                         const DecodeOptions& options, BandSink& sink, ReadAhead* ahead) {
+                         const DecodeOptions& options, BandSink& sink, Crew* crew) {
   const int64_t start = SteadyNowNs();
   const std::span file(image.planes[0].data, image.size_bytes);
   const BandFormat format = DecodedFormat(header, options);
@@ -88,7 +88,7 @@ DecodeReport JpegToBands(const ImageView& image, const ImageHeader& header,
       decoder.Start();
       int64_t decode_ns = SteadyNowNs() - start;
       sink.Begin(format);
-      decode_ns += PlanesToBands(decoder, format, sink, ahead);
+      decode_ns += PlanesToBands(decoder, format, sink, crew);
       decoder.CheckEnd(std::min(sink.EndRow(), format.height));
       return {decode_ns, decoder.damage()};
     }
@@ -124,8 +124,8 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 }
 
 DecodeReport DecodeToBands(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, BandSink& sink, ReadAhead* ahead) {
-  return header.format == FileFormat::kJpeg ? JpegToBands(image, header, options, sink, ahead)
+                           const DecodeOptions& options, BandSink& sink, Crew* crew) {
+  return header.format == FileFormat::kJpeg ? JpegToBands(image, header, options, sink, crew)
                                             : OtherFormatToBands(image, header, options, sink);
 }
 

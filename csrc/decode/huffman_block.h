@@ -36,6 +36,11 @@ inline constexpr PlaceOrder kNaturalOrder = [] {
   return order;
 }();
 
+// A sum of DC differences, which of a damaged file may leave the type.
+inline int32_t WrappedSum(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+
 // The value of the next `size` bits, which are dropped.
 inline int TakeValue(ScanBits& bits, unsigned size) {
   const auto value = static_cast<int>(bits.bits >> 1 >> (63 - size));

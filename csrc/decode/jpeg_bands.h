@@ -17,9 +17,8 @@ namespace endcap {
 int64_t RowsToBands(LibjpegSession& session, const BandFormat& format, BandSink& sink);
 
 // decode_simd: reads planes and converts the rows that `sink` needs to RGB or gray, one row a band.
-// ahead: where a helper may read ahead; may be null.
-int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink& sink,
-                      ReadAhead* ahead);
+// crew: shares the decoding; may be null.
+int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink& sink, Crew* crew);
 
 // Inverted CMYK (255: no ink), Adobe's convention, which Pillow and OpenCV take for granted, to RGB
 // or gray without a color profile. The four samples of a pixel are at the same offset behind the

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -12,43 +13,44 @@
 namespace endcap {
 namespace {
 
-// The last two rows of MCUs of one component, as the decoder gives them.
+// The last rows of MCUs of one component, as the decoder gives them: two, or more where threads
+// decode ahead.
 class PlaneRing {
  public:
-  PlaneRing(const JpegFrame& frame, const JpegComponent& component)
-      : mcu_rows_(component.rows_per_mcu()),
+  PlaneRing(const JpegFrame& frame, const JpegComponent& component, int mcu_rows)
+      : rows_per_mcu_(component.rows_per_mcu()),
+        rows_(mcu_rows * rows_per_mcu_),
         width_(component.width),
         height_(component.height),
         stride_(static_cast<size_t>(frame.padded_width(component)) + kRowSlackBytes),
-        samples_(stride_ * 2 * static_cast<size_t>(mcu_rows_)) {}
+        samples_(std::make_unique_for_overwrite<uint8_t[]>(stride_ * static_cast<size_t>(rows_))) {}
 
   int width() const noexcept { return width_; }
   int height() const noexcept { return height_; }
 
   // Where the decoder is to put the rows of MCU row `index`.
-  SampleBlock Slot(int index) { return {At(index * mcu_rows_), stride_}; }
+  SampleBlock Slot(int index) { return {At(index * rows_per_mcu_), stride_}; }
 
-  // Row `row` of the component, which must be of the last two MCU rows; beyond the border the
+  // Row `row` of the component, which must be of the last MCU rows; beyond the border the
   // border's.
   const uint8_t* Row(int row) { return At(row < 0 ? 0 : (row >= height_ ? height_ - 1 : row)); }
 
  private:
-  uint8_t* At(int row) {
-    return samples_.data() + stride_ * static_cast<size_t>(row % (2 * mcu_rows_));
-  }
+  uint8_t* At(int row) { return samples_.get() + stride_ * static_cast<size_t>(row % rows_); }
 
-  int mcu_rows_;
+  int rows_per_mcu_;
+  int rows_;
   int width_;
   int height_;
   size_t stride_;
-  std::vector<uint8_t> samples_;
+  std::unique_ptr<uint8_t[]> samples_;
 };
 
 // Rows of one component at the size of the image.
 class ComponentRows {
  public:
-  ComponentRows(const JpegFrame& frame, size_t component)
-      : plane_(frame, frame.components[component]),
+  ComponentRows(const JpegFrame& frame, size_t component, int mcu_rows)
+      : plane_(frame, frame.components[component], mcu_rows),
         upsampling_(GetPlaneUpsampling(frame, component).value_or(PlaneUpsampling{})),
         sums_(static_cast<size_t>(plane_.width()) + 2 + kRowSlackBytes),
         samples_(static_cast<size_t>(frame.width) + 2 + kRowSlackBytes) {}
@@ -119,10 +121,12 @@ class ComponentRows {
 // The planes of one file, and the pixels that are made of them.
 class Planes {
  public:
-  Planes(const PlaneDecoder& decoder, const BandFormat& format)
+  Planes(const PlaneDecoder& decoder, const BandFormat& format, int mcu_rows)
       : color_(decoder.frame().color), format_(format), upsampling_(decoder.upsampling()) {
     rows_.reserve(decoder.plane_count());
-    for (size_t i = 0; i < decoder.plane_count(); ++i) rows_.emplace_back(decoder.frame(), i);
+    for (size_t i = 0; i < decoder.plane_count(); ++i) {
+      rows_.emplace_back(decoder.frame(), i, mcu_rows);
+    }
     if (color_ == JpegColor::kYcck) {
       cmyk_.resize(4 * static_cast<size_t>(format.width) + kRowSlackBytes);
     }
@@ -221,10 +225,12 @@ ColumnSpan EvenColumns(const ColumnSpan& needed, int width) {
 
 }  // namespace
 
-int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink& sink,
-                      ReadAhead* ahead) {
+int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink& sink, Crew* crew) {
   const JpegFrame& frame = decoder.frame();
-  Planes planes(decoder, format);
+  const ParallelScan::Plan plan = crew != nullptr ? decoder.MakePlan(*crew) : ParallelScan::Plan{};
+  // Other threads may write to them until `decoder` ends.
+  const auto shared_planes = std::make_shared<Planes>(decoder, format, plan.mcu_rows);
+  Planes& planes = *shared_planes;
   const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
   std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
 
@@ -236,16 +242,28 @@ int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink&
   // Upsampling reads up to two more samples of chroma on each side.
   constexpr int kMoreColumns = 4;
   decoder.NeedColumns(columns.begin - kMoreColumns, columns.end + kMoreColumns);
-  if (ahead != nullptr) decoder.BeginReadAhead(*ahead, (end_row + mcu_rows - 1) / mcu_rows);
+  // The first row after an MCU may need chroma of it, and the last of one chroma of the next.
+  const auto is_needed = [&](int row, int mcu) {
+    return sink.NextRow(row) < (mcu + 1) * mcu_rows + (context ? 1 : 0);
+  };
+  if (plan.pieces > 0) {
+    const int end_mcu = (end_row + mcu_rows - 1) / mcu_rows;
+    std::vector<bool> needed;
+    for (int mcu = 0; mcu < end_mcu; ++mcu) {
+      needed.push_back(is_needed(std::max(mcu * mcu_rows - (context ? 1 : 0), 0), mcu));
+    }
+    const auto rows_of = [shared_planes, needed = std::move(needed)](int mcu) {
+      return needed[static_cast<size_t>(mcu)] ? shared_planes->Slots(mcu) : PlaneRows{};
+    };
+    decoder.Share(*crew, plan, rows_of, end_mcu);
+  }
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
     const int64_t start = SteadyNowNs();
     const PlaneRows slots = planes.Slots(mcu);
     int end = (mcu + 1) * mcu_rows;
-    // The first row after an MCU may need chroma of it.
-    const bool needed = sink.NextRow(row) < (context ? end + 1 : end);
-    decoder.ReadMcuRow(needed ? &slots : nullptr);
+    decoder.ReadMcuRow(is_needed(row, mcu) ? &slots : nullptr);
     decode_ns += SteadyNowNs() - start;
     if (context && end < format.height) --end;
     end = std::min(end, end_row);

@@ -1,5 +1,7 @@
 #include "decode/plane_decoder.h"
 
+#include <utility>
+
 #include "common/fail.h"
 #include "decode/file_formats.h"
 
@@ -80,15 +82,28 @@ void PlaneDecoder::NeedColumns(int begin, int end) noexcept {
   if (multi_scan_ != nullptr) multi_scan_->NeedColumns(begin, end);
 }
 
-void PlaneDecoder::BeginReadAhead(ReadAhead& ahead, int end_mcu_row) {
-  if (sequential_ == nullptr || !CoefficientQueue::IsWorthwhile(*sequential_)) return;
-  queue_ = std::make_unique<CoefficientQueue>(*sequential_, ahead, end_mcu_row);
+ParallelScan::Plan PlaneDecoder::MakePlan(const Crew& crew) const {
+  return sequential_ != nullptr ? ParallelScan::MakePlan(*sequential_, crew) : ParallelScan::Plan{};
 }
 
+void PlaneDecoder::Share(Crew& crew, const ParallelScan::Plan& plan,
+                         SequentialDecoder::RowsOf rows_of, int end_mcu_row) {
+  parallel_ =
+      std::make_unique<ParallelScan>(*sequential_, plan, crew, std::move(rows_of), end_mcu_row);
+}
+
+// Where threads beside each other come no further, one reads from the beginning: it finds what is
+// there, and says so.
 void PlaneDecoder::ReadMcuRow(const PlaneRows* planes) {
-  if (queue_ != nullptr) {
-    queue_->ReadMcuRow(planes);
-  } else if (sequential_ != nullptr) {
+  if (parallel_ != nullptr) {
+    if (parallel_->Require(next_mcu_row_)) {
+      ++next_mcu_row_;
+      return;
+    }
+    parallel_ = nullptr;
+    for (int row = 0; row < next_mcu_row_; ++row) sequential_->ReadMcuRow(nullptr);
+  }
+  if (sequential_ != nullptr) {
     sequential_->ReadMcuRow(planes);
   } else if (multi_scan_ != nullptr) {
     multi_scan_->ReadMcuRow(planes);
@@ -101,8 +116,9 @@ void PlaneDecoder::CheckEnd(int end_row) {
   if (library_ != nullptr) return library_->CheckEnd(header_, end_row);
   // The decoder of several scans has looked for the end of the file.
   if (sequential_ == nullptr || end_row <= (frame_.mcu_rows - 1) * frame_.rows_per_mcu()) return;
-  const bool has_unread_bytes = sequential_->data().has_unread_bytes();
-  if (sequential_->data().FindEndMarker()) return;
+  ScanReader& data = parallel_ != nullptr ? parallel_->data() : sequential_->data();
+  const bool has_unread_bytes = data.has_unread_bytes();
+  if (data.FindEndMarker()) return;
   CheckZerosAtEnd(file_);
   if (has_unread_bytes) FailUnreadBytes();
 }

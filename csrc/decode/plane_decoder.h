@@ -13,41 +13,11 @@
 #include "decode/jpeg_markers.h"
 #include "decode/libjpeg_session.h"
 #include "decode/multi_scan_decoder.h"
-#include "decode/read_ahead.h"
+#include "decode/parallel_scan.h"
 #include "decode/sequential_decoder.h"
 #include "endcap/decode.h"
 
 namespace endcap {
-
-// Rows of MCUs whose codes a helper reads, ahead of the thread that transforms them and uses their
-// samples. Several rows are one step of the helper, so that the threads seldom wait for each other.
-class CoefficientQueue {
- public:
-  // Whether the rows are not so long that those ahead would take much memory.
-  static bool IsWorthwhile(const SequentialDecoder& decoder) noexcept;
-  // end_row: rows of MCUs from it on are not read ahead, so that damage is found where it is found
-  // without a helper. Throws std::bad_alloc.
-  CoefficientQueue(SequentialDecoder& decoder, ReadAhead& ahead, int end_row);
-  ~CoefficientQueue() { ahead_.End(); }
-  CoefficientQueue(const CoefficientQueue&) = delete;
-  CoefficientQueue& operator=(const CoefficientQueue&) = delete;
-
-  // As SequentialDecoder::ReadMcuRow.
-  void ReadMcuRow(const PlaneRows* planes);
-
- private:
-  static constexpr int kStepsAhead = 4;
-
-  void ReadStep(int step);
-  CoefficientRow& RowAt(int row) { return rows_[static_cast<size_t>(row) % rows_.size()]; }
-
-  SequentialDecoder& decoder_;
-  ReadAhead& ahead_;
-  int end_row_;
-  int rows_per_step_ = 1;
-  int next_row_ = 0;  // that is transformed
-  std::vector<CoefficientRow> rows_;
-};
 
 // Decodes a JPEG to the planes of its components, a row of MCUs at a time: by SequentialDecoder or
 // MultiScanDecoder. libjpeg-turbo decodes what those leave to it: files with a segment that is not
@@ -81,9 +51,12 @@ class PlaneDecoder {
   // Samples outside of these columns of the image are not needed, nor written where that saves
   // time. Between Start and ReadMcuRow.
   void NeedColumns(int begin, int end) noexcept;
-  // Lets a helper read ahead, as far as rows of MCUs before `end_mcu_row`; only files of one scan.
-  // After NeedColumns.
-  void BeginReadAhead(ReadAhead& ahead, int end_mcu_row);
+  // How a crew shares the decoding; pieces: 0 where it is not for several threads.
+  ParallelScan::Plan MakePlan(const Crew& crew) const;
+  // Lets it, as far as rows of MCUs before `end_mcu_row`. What ReadMcuRow is given is then what
+  // `rows_of` gives. After NeedColumns.
+  void Share(Crew& crew, const ParallelScan::Plan& plan, SequentialDecoder::RowsOf rows_of,
+             int end_mcu_row);
   // Reads one row of MCUs. planes: null to compute no sample. Throws kCorruptImage when the data is
   // damaged up to there.
   void ReadMcuRow(const PlaneRows* planes);
@@ -106,7 +79,8 @@ class PlaneDecoder {
   const JpegFrame frame_;
   Decoder decoder_ = Decoder::kLibjpegTurbo;
   std::unique_ptr<SequentialDecoder> sequential_;
-  std::unique_ptr<CoefficientQueue> queue_;  // of `sequential_`
+  std::unique_ptr<ParallelScan> parallel_;  // of the same scan
+  int next_mcu_row_ = 0;                    // of `parallel_`
   std::unique_ptr<MultiScanDecoder> multi_scan_;
   std::unique_ptr<LibjpegSession> library_;
 };

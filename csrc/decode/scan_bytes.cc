@@ -31,6 +31,8 @@ void ScanBytes::Begin(ScanBits& bits) noexcept {
   marker_ = 0;
   has_marker_ = false;
   data_end_ = window_.data();
+  window_at_ = 0;
+  mark_at_ = kFar;
   FillWindow();
   bits = {0, 0, window_.data()};
 }
@@ -39,6 +41,7 @@ void ScanBytes::Move(ScanBits& bits) noexcept {
   if (marker_ != 0) return;
   const auto rest = static_cast<size_t>(data_end_ - bits.next);
   std::memmove(window_.data(), bits.next, rest);
+  window_at_ += bits.next - window_.data();
   bits.next = window_.data();
   data_end_ = window_.data() + rest;
   FillWindow();
@@ -47,8 +50,10 @@ void ScanBytes::Move(ScanBits& bits) noexcept {
 void ScanBytes::FillWindow() noexcept {
   const uint8_t* full = window_.data() + kWindowBytes;
   while (marker_ == 0 && data_end_ < full) {
-    const size_t count = std::min<size_t>(static_cast<size_t>(full - data_end_),
-                                          static_cast<size_t>(raw_end_ - raw_));
+    if (raw_ == mark_) mark_at_ = window_at_ + (data_end_ - window_.data());
+    const uint8_t* const end = raw_ < mark_ ? mark_ : raw_end_;
+    const size_t count =
+        std::min(static_cast<size_t>(full - data_end_), static_cast<size_t>(end - raw_));
     const size_t plain = CopyPlain(raw_, count, data_end_);
     raw_ += plain;
     data_end_ += plain;

@@ -52,8 +52,24 @@ class ScanBytes {
     raw_end_ = raw.data() + raw.size();
   }
 
+  // A byte that bits are counted from, which does not follow 0xFF; null: none.
+  void SetMark(const uint8_t* mark) noexcept { mark_ = mark; }
+
   // Begins with the data behind a marker; sets `bits` to its first.
   void Begin(ScanBits& bits) noexcept;
+  // The bits that were read since.
+  ptrdiff_t BitsRead(const ScanBits& bits) const noexcept {
+    return (window_at_ + (bits.next - window_.data())) * 8 - static_cast<ptrdiff_t>(bits.count);
+  }
+  // Of these, those behind the mark; negative before it.
+  ptrdiff_t BitsPastMark(const ScanBits& bits) const noexcept {
+    return BitsRead(bits) - mark_at_ * 8;
+  }
+  // Whether the mark is behind, or not so many bytes ahead.
+  bool IsNearMark(const ScanBits& bits, ptrdiff_t bytes) const noexcept {
+    if (mark_at_ != kFar) return BitsPastMark(bits) > -8 * bytes;
+    return mark_ != nullptr && mark_ - raw_ < bytes;
+  }
   // Whether a block's bytes are in the window. Else it has to move; or the marker is in it, and
   // IsPastEnd has to be asked after each block.
   bool HasBlock(const ScanBits& bits) const noexcept { return bits.next < enough_; }
@@ -76,6 +92,7 @@ class ScanBytes {
 
  private:
   static constexpr size_t kWindowBytes = 4096;
+  static constexpr ptrdiff_t kFar = ptrdiff_t{1} << 48;
 
   ptrdiff_t UnreadBits(const ScanBits& bits) const noexcept {
     return (data_end_ - bits.next) * 8 + static_cast<ptrdiff_t>(bits.count);
@@ -85,6 +102,10 @@ class ScanBytes {
 
   const uint8_t* raw_ = nullptr;
   const uint8_t* raw_end_ = nullptr;
+  const uint8_t* mark_ = nullptr;
+  // In the data without stuffing, from Begin on.
+  ptrdiff_t window_at_ = 0;
+  ptrdiff_t mark_at_ = kFar;
   uint8_t marker_ = 0;       // that ended the data; 0: none so far
   bool has_marker_ = false;  // whether the file has it
   uint8_t* data_end_ = nullptr;

@@ -100,7 +100,9 @@ class ScanDecoder {
   }
 
   void BeginMcu() {
-    if (!reader_.BeginMcu()) return;
+    const bool restarts = reader_.BeginInterval();
+    reader_.TakeMcus(1);
+    if (!restarts) return;
     for (Component& component : components_) component.last_dc = 0;
     eob_run_ = 0;
   }
@@ -172,9 +174,7 @@ class ScanDecoder {
                                        {component.blocks_ac.get(), coefficients},
                                        {&StopTable(), behind_blocks_.data()}}};
     ReadBlocks(reader_, parts.data(), kNaturalOrder);
-    // A damaged file's sum may leave the type; it wraps.
-    component.last_dc = static_cast<int32_t>(static_cast<uint32_t>(component.last_dc) +
-                                             static_cast<uint32_t>(coefficients[0]));
+    component.last_dc = WrappedSum(component.last_dc, coefficients[0]);
     *component.plane->dc(y, x) = static_cast<int16_t>(component.last_dc);
     uint64_t* const nonzero = NonzeroOf(component, y, x);
     if (nonzero != nullptr) *nonzero = PlaceBit(parts[1].last_place);

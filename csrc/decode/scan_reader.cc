@@ -33,11 +33,32 @@ namespace {
 void ScanReader::FailEnded() { FailDamaged(JWRN_HIT_MARKER); }
 void ScanReader::FailBadCode() { FailDamaged(JWRN_HUFF_BAD_CODE); }
 
+void ScanReader::Seek(const ScanPosition& to, const uint8_t* mark) {
+  begin_ = to.byte;
+  mark_ = mark;
+  mcus_to_restart_ = restart_interval_;
+  const bool is_first = begin_ == data_.data();
+  next_restart_ = is_first || restart_interval_ == 0 ? 0 : (begin_[-1] - kRst0 + 1) % 8;
+  bytes_.SetRaw({begin_, data_.data() + data_.size()});
+  bytes_.SetMark(restart_interval_ == 0 ? mark : nullptr);
+  bytes_.Begin(bits_);
+  constexpr unsigned kBits = 32;
+  ptrdiff_t left = to.bits;
+  for (; left > kBits; left -= kBits) {
+    if (!HasBytes(bits_)) bits_ = GetBytes(bits_);
+    bits_.Fill();
+    bits_.Drop(kBits);
+  }
+  bits_.Fill();
+  bits_.Drop(static_cast<unsigned>(left));
+}
+
 void ScanReader::Restart() {
   const int marker = bytes_.SkipToMarker();
   if (marker != kRst0 + next_restart_) FailDamaged(JWRN_MUST_RESYNC, marker, next_restart_);
   next_restart_ = (next_restart_ + 1) % 8;
   mcus_to_restart_ = restart_interval_;
+  begin_ = bytes_.rest().data();
   bytes_.Begin(bits_);
 }
 

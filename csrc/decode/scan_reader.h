@@ -8,42 +8,57 @@
 
 namespace endcap {
 
+// A place in the data of a scan: a byte of the file that does not follow 0xFF, and so many bits
+// behind it, without stuffing. With restart markers: the byte behind one.
+struct ScanPosition {
+  const uint8_t* byte = nullptr;
+  ptrdiff_t bits = 0;
+
+  bool operator==(const ScanPosition&) const = default;
+};
+
 // The entropy-coded data of a scan: its bits, and the restart markers between them. Damage throws
 // kCorruptImage with libjpeg-turbo's message.
 class ScanReader {
  public:
   // data: what follows the scan's header. restart_interval: MCUs; 0: no restart markers.
   ScanReader(std::span<const uint8_t> data, int restart_interval) noexcept
-      : restart_interval_(restart_interval), mcus_to_restart_(restart_interval) {
+      : data_(data), restart_interval_(restart_interval), mcus_to_restart_(restart_interval) {
     bytes_.SetRaw(data);
     bytes_.Begin(bits_);
   }
 
+  // Goes to a place, from where the data is read up to `mark`, or beyond it; null: there is none.
+  void Seek(const ScanPosition& to, const uint8_t* mark);
+  // Whether the mark is behind. Without restart markers.
+  bool IsPastMark() const noexcept { return bytes_.BitsPastMark(bits_) >= 0; }
+  // Whether the mark is so near that MCUs have to be read one by one to stop at it.
+  bool IsNearMark() const noexcept { return bytes_.IsNearMark(bits_, kNear); }
+  // To be called before MCUs are taken. Returns whether the data restarts there, behind a marker:
+  // predictions of coefficients and runs of blocks end.
+  bool BeginInterval() {
+    if (restart_interval_ == 0 || mcus_to_restart_ != 0) return false;
+    Restart();
+    return true;
+  }
+  // Returns how many MCUs are to be read: at most `count`, those before the next restart marker.
+  int TakeMcus(int count) noexcept {
+    if (restart_interval_ == 0) return count;
+    const int taken = std::min(count, mcus_to_restart_);
+    mcus_to_restart_ -= taken;
+    return taken;
+  }
+  // Where the reader is: counted from the mark if that is behind, with restart markers the place
+  // that BeginInterval went to, else counted from where Seek went.
+  ScanPosition position() const noexcept {
+    if (restart_interval_ != 0) return {begin_, 0};
+    if (IsPastMark()) return {mark_, bytes_.BitsPastMark(bits_)};
+    return {begin_, bytes_.BitsRead(bits_)};
+  }
+
   ScanBits& bits() noexcept { return bits_; }
-
-  // To be called before each MCU. Returns whether the data restarts there: predictions of
-  // coefficients and runs of blocks end.
-  bool BeginMcu() {
-    if (restart_interval_ == 0) return false;
-    const bool restarts = mcus_to_restart_ == 0;
-    if (restarts) [[unlikely]]
-      Restart();
-    --mcus_to_restart_;
-    return restarts;
-  }
-
-  // The same for several MCUs: at most `count`, those before the next restart marker.
-  struct McuRun {
-    int count = 0;
-    bool restarts = false;
-  };
-  McuRun BeginMcus(int count) {
-    if (restart_interval_ == 0) return {count, false};
-    const bool restarts = BeginMcu();
-    const int run = std::min(count, mcus_to_restart_ + 1);
-    mcus_to_restart_ -= run - 1;
-    return {run, restarts};
-  }
+  std::span<const uint8_t> data() const noexcept { return data_; }
+  int restart_interval() const noexcept { return restart_interval_; }
 
   // To be called before each block, whose bytes are then ahead. Returns whether the data may end in
   // the block, which EndBlock is to be told.
@@ -82,6 +97,11 @@ class ScanReader {
   [[noreturn]] static void FailEnded();
   [[noreturn]] static void FailBadCode();
 
+  static constexpr ptrdiff_t kNear = 1024;  // bytes, which some MCUs seldom take
+
+  std::span<const uint8_t> data_;
+  const uint8_t* begin_ = data_.data();  // where the bits began
+  const uint8_t* mark_ = nullptr;
   int restart_interval_;
   int mcus_to_restart_;
   int next_restart_ = 0;

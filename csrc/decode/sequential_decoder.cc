@@ -24,7 +24,9 @@ bool SequentialDecoder::CanDecode(const JpegMarkers& markers) noexcept {
 
 SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMarkers& markers,
                                      const JpegFrame& frame, size_t needed_components)
-    : frame_(frame),
+    : file_(file),
+      markers_(markers),
+      frame_(frame),
       needed_components_(needed_components),
       reader_(ScanIterator(file, markers).data(), markers.tables.restart_interval) {
   const ScanHeader scan = markers.first_scan.value_or(ScanHeader{});
@@ -36,16 +38,16 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
     mcu_width_ = component.block_size;
     mcus_per_row_ = component.width_in_blocks;
     rows_of_mcus_ = component.v;
-    mcu_rows_to_go_ = component.height_in_blocks;
+    mcu_rows_ = component.height_in_blocks;
   } else {
     mcu_width_ = frame.columns_per_mcu();
     mcus_per_row_ = frame.mcus_per_row;
-    mcu_rows_to_go_ = frame.mcu_rows;
+    mcu_rows_ = frame.mcu_rows;
   }
+  mcu_rows_to_go_ = mcu_rows_;
   end_of_needed_mcus_ = mcus_per_row_;
   PlaceGroups();
   PlaceBlocks();
-  batch_ = MakeCoefficients(1);
 }
 
 void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMarkers& markers,
@@ -60,6 +62,7 @@ void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMark
     added.v = in_frame.v;
   }
   added.index = in_scan.index;
+  added.in_scan = components_.size();
   added.in_frame = &in_frame;
   added.needed = in_scan.index < needed_components_;
   added.dc = GetBlockTable(BlockTable::Use::kDc, markers.tables.dc[in_scan.dc_table].codes);
@@ -124,68 +127,31 @@ void SequentialDecoder::ReadMcuRow(const PlaneRows* planes) {
     for (int mcu = 0; mcu < mcus_per_row_; mcu += mcus_per_batch_) {
       const bool skips = planes == nullptr || !IsNeeded(mcu);
       ReadBatch(mcu, skips, batch);
-      if (!skips) TransformBatch(mcu, batch, *planes, row);
+      if (!skips) TransformBatch(mcu, batch, *planes, row, nullptr);
     }
   }
 }
 
-// Of a row of MCUs of the image.
-size_t SequentialDecoder::batches_per_row() const noexcept {
-  return static_cast<size_t>(rows_of_mcus_) *
-         static_cast<size_t>(CeilDivide(mcus_per_row_, mcus_per_batch_));
-}
-
-SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientRow& row,
+SequentialDecoder::Coefficients SequentialDecoder::BatchOf(CoefficientChunk& chunk,
                                                            size_t batch) const noexcept {
   const size_t first_group = batch * groups_of_batch_.size();
-  return {row.values() + first_group * group_values(), row.last_places.data() + first_group};
+  int16_t* const values = chunk.lines.front().values.data();
+  return {values + first_group * group_values(), chunk.last_places.data() + first_group};
 }
 
-CoefficientRow SequentialDecoder::MakeCoefficients(size_t batches) const {
-  const size_t groups = batches * groups_of_batch_.size();
-  const size_t line_values = CoefficientRow::Line{}.values.size();
-  CoefficientRow row;
-  row.lines.resize(groups * group_values() / line_values);
-  row.last_places.resize(groups);
-  return row;
+void SequentialDecoder::Clear(const Coefficients& batch) const noexcept {
+  std::fill_n(batch.values, groups_of_batch_.size() * group_values(), int16_t{0});
+  std::fill_n(batch.last_places, groups_of_batch_.size(), 0);
 }
 
-CoefficientRow SequentialDecoder::MakeCoefficientRow() const {
-  return MakeCoefficients(batches_per_row());
-}
-
-void SequentialDecoder::ReadCodes(CoefficientRow& row) {
-  size_t batch = 0;
-  row.rows = 0;
-  for (; row.rows < rows_of_mcus_ && mcu_rows_to_go_ > 0; ++row.rows, --mcu_rows_to_go_) {
-    for (int mcu = 0; mcu < mcus_per_row_; mcu += mcus_per_batch_, ++batch) {
-      ReadBatch(mcu, !IsNeeded(mcu), BatchOf(row, batch));
-    }
-  }
-}
-
-void SequentialDecoder::Transform(CoefficientRow& row, const PlaneRows* planes) {
-  if (planes == nullptr) {
-    std::ranges::fill(row.lines, CoefficientRow::Line{});
-    std::ranges::fill(row.last_places, 0);
-    return;
-  }
-  size_t batch = 0;
-  for (int y = 0; y < row.rows; ++y) {
-    for (int mcu = 0; mcu < mcus_per_row_; mcu += mcus_per_batch_, ++batch) {
-      if (IsNeeded(mcu)) TransformBatch(mcu, BatchOf(row, batch), *planes, y);
-    }
-  }
-}
-
-// Points the parts at `to`; those of components that are not needed at a block of their own.
 void SequentialDecoder::SetDestination(const Coefficients& to) noexcept {
   if (destination_ == to.values) return;
   destination_ = to.values;
   BlockPart* part = parts_.data();
   for (const Block& block : blocks_of_batch_) {
-    int16_t* values = block.component->needed ? to.values + block.offset : unneeded_block_.data();
-    for (size_t i = 0; i < kPartsPerBlock; ++i) part++->block = values;
+    int16_t* const values = to.values + block.offset;
+    part++->block = values;
+    part++->block = values;
   }
 }
 
@@ -194,17 +160,12 @@ void SequentialDecoder::ReadBatch(int first_mcu, bool skips, const Coefficients&
   SetDestination(to);
   const int count = std::min(mcus_per_batch_, mcus_per_row_ - first_mcu);
   for (int mcu = 0; mcu < count;) {
-    const ScanReader::McuRun run = reader_.BeginMcus(count - mcu);
-    if (run.restarts) {
-      for (Component& component : components_) component.last_dc = 0;
-    }
-    ReadBlocksOf(mcu, mcu + run.count, to);
-    mcu += run.count;
+    if (reader_.BeginInterval()) RestartDcs();
+    const int taken = reader_.TakeMcus(count - mcu);
+    ReadBlocksOf(mcu, mcu + taken, to);
+    mcu += taken;
   }
-  if (skips) {
-    std::fill_n(to.values, groups_of_batch_.size() * group_values(), int16_t{0});
-    std::fill_n(to.last_places, groups_of_batch_.size(), 0);
-  }
+  if (skips) Clear(to);
 }
 
 // Reads MCUs of a batch without restart markers between them.
@@ -214,7 +175,12 @@ void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficie
   const size_t end = static_cast<size_t>(end_mcu) * per_mcu;
   BlockPart& behind = parts_[end * kPartsPerBlock];
   const BlockPart kept = std::exchange(behind, parts_.back());
-  ReadBlocks(reader_, &parts_[begin * kPartsPerBlock], transform_.order());
+  try {
+    ReadBlocks(reader_, &parts_[begin * kPartsPerBlock], transform_.order());
+  } catch (...) {
+    behind = kept;
+    throw;
+  }
   behind = kept;
   // Copies, which what is stored below cannot change.
   const std::span<const Block> blocks = std::span(blocks_of_batch_).subspan(begin, end - begin);
@@ -223,9 +189,7 @@ void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficie
   for (const Block& block : blocks) {
     int16_t* const values = ac->block;
     int32_t& last_dc = block.component->last_dc;
-    // A damaged file's sum may leave the type; it wraps.
-    last_dc =
-        static_cast<int32_t>(static_cast<uint32_t>(last_dc) + static_cast<uint32_t>(values[0]));
+    last_dc = WrappedSum(last_dc, values[0]);
     values[0] = static_cast<int16_t>(last_dc);
     int& of_group = last_places[block.group];
     of_group = std::max(of_group, static_cast<int>(ac->last_place));
@@ -233,9 +197,9 @@ void SequentialDecoder::ReadBlocksOf(int begin_mcu, int end_mcu, const Coefficie
   }
 }
 
-// The samples of a batch. row_of_mcus: in the row of MCUs of the image.
 void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
-                                       const PlaneRows& planes, int row_of_mcus) {
+                                       const PlaneRows& planes, int row_of_mcus,
+                                       const ScanPiece::Dcs* dcs) {
   const int count = std::min(mcus_per_batch_, mcus_per_row_ - first_mcu);
   int16_t* values = from.values;
   int* last_place = from.last_places;
@@ -249,6 +213,7 @@ void SequentialDecoder::TransformBatch(int first_mcu, const Coefficients& from,
     const auto column = static_cast<size_t>(first_mcu) * component.mcu_width + group.first_column;
     const SampleBlock to{plane.Row(static_cast<size_t>(first_row)) + column, plane.stride};
     const int place = std::exchange(last, 0);
+    if (dcs != nullptr) AddDc((*dcs)[component.in_scan], coefficients);
     if (count == mcus_per_batch_) [[likely]] {
       component.inverse_dct(coefficients, component.quantization, place, to);
       continue;

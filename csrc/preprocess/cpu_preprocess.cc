@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -22,8 +23,8 @@ struct Task {
   size_t first = 0;
   size_t count = 0;
   ItemStatus image_status = {};
-  bool is_measured = false;    // for the policy of help
-  ReadAhead* ahead = nullptr;  // for a thread of the pool without its own task, which helps
+  bool is_measured = false;  // for the policy of help
+  Crew* crew = nullptr;      // for threads of the pool without their own task, which help
 };
 
 std::vector<Task> MakeTasks(std::span<const PreprocessInput> inputs) {
@@ -52,19 +53,20 @@ class CountedThread {
   CountedThread& operator=(const CountedThread&) = delete;
 };
 
-// Whether a second thread is worth its wake-up: decoding so large a file takes some milliseconds.
-bool IsLarge(const PreprocessInput& input) {
-  constexpr size_t kMinBytes = 32 << 10;
-  return !input.rois && input.image.format == PixelFormat::kEncoded &&
-         input.image.size_bytes >= kMinBytes;
+// The helpers that are worth their wake-up: decoding so large a part of a file takes a thread a
+// millisecond.
+int MostHelpers(const PreprocessInput& input) {
+  constexpr size_t kBytesPerHelper = 32 << 10;
+  if (input.rois || input.image.format != PixelFormat::kEncoded) return 0;
+  return static_cast<int>(std::min<size_t>(input.image.size_bytes / kBytesPerHelper, INT_MAX));
 }
 
-void RunImage(const PreprocessParams& params, const PreprocessInput& input, ReadAhead* ahead,
+void RunImage(const PreprocessParams& params, const PreprocessInput& input, Crew* crew,
               PreprocessItem& item) noexcept {
   const PreprocessOutput& output = input.outputs[0];
   item.start_ns = SteadyNowNs();
   try {
-    DecodeReport report = ImageToTensor(params, input.image, output, ahead);
+    DecodeReport report = ImageToTensor(params, input.image, output, crew);
     item.decode_ns = report.decode_ns;
     item.damage = std::move(report.damage);
     if (input.image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
@@ -117,15 +119,15 @@ class CpuPreprocess final : public PreprocessDevice {
       if (rois) items[i].rois.resize(rois->size());
     }
     std::vector<Task> tasks = MakeTasks(inputs);
-    std::deque<ReadAhead> aheads;
-    OfferHelp(inputs, tasks, aheads);
+    std::deque<Crew> crews;
+    const std::vector<Crew*> helped = OfferHelp(inputs, tasks, crews);
     const size_t task_count = tasks.size();
-    pool_.ParallelFor(static_cast<int>(task_count + aheads.size()), [&](int index) {
+    pool_.ParallelFor(static_cast<int>(task_count + helped.size()), [&](int index) {
       const CountedThread counted;
       const auto i = static_cast<size_t>(index);
       if (i >= task_count) {
         // All tasks have begun. Help returns at the latest when the helped one calls End.
-        aheads[i - task_count].Help([this] { return threads_at_work > cpu_count_; });
+        helped[i - task_count]->Help([this] { return threads_at_work > cpu_count_; });
         return;
       }
       Task& task = tasks[i];
@@ -133,10 +135,10 @@ class CpuPreprocess final : public PreprocessDevice {
       PreprocessItem& item = items[task.input];
       if (input.rois) return RunRegions(params_, input, task, item);
       const int64_t start = SteadyNowNs();
-      RunImage(params_, input, task.ahead, item);
-      if (task.ahead != nullptr) task.ahead->End();
+      RunImage(params_, input, task.crew, item);
+      if (task.crew != nullptr) task.crew->End();
       if (!task.is_measured) return;
-      help_policy_.Report(task.ahead != nullptr, SteadyNowNs() - start,
+      help_policy_.Report(task.crew != nullptr, SteadyNowNs() - start,
                           static_cast<int64_t>(input.image.size_bytes));
     });
     for (const Task& task : tasks) {
@@ -146,20 +148,26 @@ class CpuPreprocess final : public PreprocessDevice {
   }
 
  private:
-  // Chooses the tasks with help where the CPUs have nothing else to do.
-  void OfferHelp(std::span<const PreprocessInput> inputs, std::span<Task> tasks,
-                 std::deque<ReadAhead>& aheads) {
+  // Chooses the tasks with help where the CPUs have nothing else to do. Returns the crew that each
+  // helper goes to.
+  std::vector<Crew*> OfferHelp(std::span<const PreprocessInput> inputs, std::span<Task> tasks,
+                               std::deque<Crew>& crews) {
+    std::vector<Crew*> helped;
     // None of this call has begun.
-    const auto idle_cpus = static_cast<size_t>(std::max(cpu_count_ - threads_at_work.load(), 0));
-    const size_t threads = std::min(static_cast<size_t>(pool_.thread_count()), idle_cpus);
-    size_t used = tasks.size();
+    const int idle_cpus = std::max(cpu_count_ - threads_at_work.load(), 0);
+    int spare = std::min(pool_.thread_count(), idle_cpus) - static_cast<int>(tasks.size());
+    auto left = static_cast<int>(tasks.size());
     for (Task& task : tasks) {
-      if (used >= threads) return;
-      if (!IsLarge(inputs[task.input])) continue;
-      ++used;
+      const int helpers = std::min(MostHelpers(inputs[task.input]), (spare + left - 1) / left);
+      --left;
+      if (helpers <= 0) continue;
+      spare -= helpers;
       task.is_measured = true;
-      if (help_policy_.Allows()) task.ahead = &aheads.emplace_back();
+      if (!help_policy_.Allows()) continue;
+      task.crew = &crews.emplace_back(helpers);
+      helped.insert(helped.end(), static_cast<size_t>(helpers), task.crew);
     }
+    return helped;
   }
 
   PreprocessParams params_;

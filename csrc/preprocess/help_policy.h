@@ -6,12 +6,12 @@
 
 namespace endcap {
 
-// Decides whether an image is decoded with a second thread, by the measured times of earlier images
-// with and without it. A second thread costs time where other processes use the CPUs, or where the
-// threads' caches are far apart. Thread-safe.
+// Decides whether helpers decode an image, too, by the measured times of earlier images with and
+// without them. They cost time where other processes use the CPUs, or where the threads' caches are
+// far apart. Thread-safe.
 class HelpPolicy {
  public:
-  // Returns whether the next image has a second thread. Tries the slower way now and then, to see
+  // Returns whether the next image has helpers. Tries the slower way now and then, to see
   // whether it still is.
   bool Allows() noexcept {
     const std::scoped_lock lock(mutex_);

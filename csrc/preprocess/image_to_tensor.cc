@@ -52,7 +52,7 @@ void TensorSink::Finish() {
 }
 
 DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& image,
-                           const PreprocessOutput& output, ReadAhead* ahead) {
+                           const PreprocessOutput& output, Crew* crew) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, image);
   if (output.image.data == nullptr) return CheckImage(params, image, header, output);
@@ -73,7 +73,7 @@ DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& imag
     const DecodeOptions options =
         params.decode_options(channels, DecodedEighths(params, placement, image_w, image_h));
     report = decode_whole ? OrientedFileToTensor(image, header, options, sink)
-                          : DecodeToBands(image, header, options, sink.resizer(), ahead);
+                          : DecodeToBands(image, header, options, sink.resizer(), crew);
   }
   sink.Finish();
   WriteGeometry(output,

@@ -36,9 +36,9 @@ class TensorSink {
 };
 
 // One image into one output. Throws Error when the image is bad; the output is then undefined.
-// `ahead`, which may be null, is for a thread that helps.
+// crew: threads that may help; null: there are none.
 DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& image,
-                           const PreprocessOutput& output, ReadAhead* ahead);
+                           const PreprocessOutput& output, Crew* crew);
 
 // The regions [first, first + statuses.size()) of one image into their outputs. A bad region gets
 // its status and a blank tensor. Throws Error when the image is bad; the outputs are then

@@ -1,5 +1,5 @@
-// Whole images: the decoder's implementations against each other and against libjpeg-turbo, one
-// thread against two, and planes against pixels.
+// Whole images: the decoder's implementations against each other and against libjpeg-turbo, and one
+// thread against a crew.
 
 #include <thread>
 
@@ -68,20 +68,20 @@ class PixelSink final : public BandSink {
   BandFormat format_{};
 };
 
-// Decodes with a second thread that may go ahead, or with none that comes.
-Outcome DecodeAhead(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
-                    bool has_helper) {
+// Decodes by a crew of which so many helpers come.
+Outcome DecodeTogether(const ImageView& image, const ImageHeader& header,
+                       const DecodeOptions& options, int helpers, size_t segment_bytes) {
   return Capture([&](Outcome& outcome) {
-    ReadAhead ahead;
-    std::thread helper;
-    if (has_helper) helper = std::thread([&ahead] { ahead.Help(); });
+    Crew crew(2, segment_bytes);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < helpers; ++i) threads.emplace_back([&crew] { crew.Help(); });
     const auto end = [&] {
-      ahead.End();
-      if (helper.joinable()) helper.join();
+      crew.End();
+      for (std::thread& thread : threads) thread.join();
     };
     PixelSink sink(outcome);
     try {
-      DecodeToBands(image, header, options, sink, &ahead);
+      DecodeToBands(image, header, options, sink, &crew);
     } catch (const Error&) {
       end();
       throw;
@@ -92,15 +92,15 @@ Outcome DecodeAhead(const ImageView& image, const ImageHeader& header, const Dec
 
 // Returns whether the file could be decoded.
 bool CheckPixels(std::string_view target, const std::vector<uint8_t>& file,
-                 const ImageHeader& header, const DecodeOptions& options) {
+                 const ImageHeader& header, const DecodeOptions& options, size_t segment_bytes) {
   const ImageView image = ImageView::Encoded(file.data(), file.size());
   const Outcome outcome = RequireEqualPaths(target, "decoded pixels", [&](Outcome& result) {
     DecodeReport report;
     AddPixels(DecodeOriented(image, header, options, 1, report), result);
   });
-  for (const bool has_helper : {false, true}) {
-    RequireEqual(outcome, DecodeAhead(image, header, options, has_helper),
-                 has_helper ? "one thread against two" : "without and with steps");
+  for (const int helpers : {0, 2}) {
+    RequireEqual(outcome, DecodeTogether(image, header, options, helpers, segment_bytes),
+                 "one thread and a crew");
   }
   if (outcome.ok()) CompareWithLibrary(file, header, options, outcome);
   return outcome.ok();
@@ -117,13 +117,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   DecodeOptions options{input.Pick(std::array{3, 4, 1}), input.Pick(kEighths)};
   const int orientation = input.Int(1, 8);
   const std::vector<uint8_t> file = input.Rest();
+  const size_t segment_bytes = size_t{64} << (file.size() % 11);
   const ImageView image = ImageView::Encoded(file.data(), file.size());
   options.damaged = Damaged::kAccept;
   std::optional<ImageHeader> header = ReadSmallHeader(image, options.damaged);
-  if (header) CheckPixels(target, file, *header, options);
+  if (header) CheckPixels(target, file, *header, options, segment_bytes);
   options.damaged = Damaged::kReject;
   header = ReadSmallHeader(image);
-  if (!header || !CheckPixels(target, file, *header, options) || orientation == 1) return 0;
+  if (!header || !CheckPixels(target, file, *header, options, segment_bytes) || orientation == 1)
+    return 0;
   DecodeReport report;
   const PixelBuffer stored = DecodeOriented(image, *header, options, 1, report);
   const PixelBuffer rotated = DecodeOriented(image, *header, options, orientation, report);
