@@ -46,7 +46,7 @@ using Pieces = std::vector<std::unique_ptr<ScanPiece>>;
 // Pieces of scans that have ended, with clean memory, for the next scan. Nobody waits for them:
 // after a fork, the thread that has the lock may be gone.
 std::mutex kept_mutex;
-Pieces kept_pieces;
+Pieces& kept_pieces = *new Pieces;  // threads may still decode when the process exits
 
 Pieces TakeKeptPieces() {
   const std::unique_lock lock(kept_mutex, std::try_to_lock);
@@ -76,15 +76,15 @@ ParallelScan::Plan ParallelScan::MakePlan(const SequentialDecoder& alone, const 
   if (bytes < 2 * plan.segment_bytes || !alone.CanReadPieces()) return {};
   plan.pieces = threads + CeilDivide(threads, 2) + 2;
   const auto mcus = static_cast<size_t>(alone.mcus_until(alone.mcu_rows()));
-  plan.bytes_before = kMcusToSynchronize * bytes / mcus;
-  const auto mean = static_cast<int>(mcus * plan.segment_bytes / bytes) + 1;
-  // Pixels are made of two rows; a piece begins and ends within one.
-  plan.mcu_rows = 6 + CeilDivide(mean * plan.pieces, alone.mcus_until(1));
-  const size_t bytes_per_mcu = alone.bytes_per_mcu() * static_cast<size_t>(plan.pieces);
+  plan.bytes_before = std::min(kMcusToSynchronize * bytes / mcus, plan.segment_bytes);
+  const auto most =
+      static_cast<int>(kMaxBytes / static_cast<size_t>(plan.pieces) / alone.bytes_per_mcu());
+  const int mean = std::min(static_cast<int>(mcus * plan.segment_bytes / bytes) + 1, most);
+  // Pixels are made of two rows; a piece begins and ends within one, and where an interval does.
+  plan.mcu_rows =
+      std::min(6 + CeilDivide(mean * plan.pieces, alone.mcus_until(1)), alone.mcu_rows() + 5);
   plan.mcus_per_piece =
-      std::min(static_cast<int>(kMaxBytes / bytes_per_mcu), alone.mcus_until(plan.mcu_rows - 4));
-  // A piece ends where an interval does.
-  plan.mcus_per_piece -= alone.data().restart_interval();
+      std::min(most, alone.mcus_until(plan.mcu_rows - 4)) - alone.data().restart_interval();
   return plan.mcus_per_piece > 0 ? plan : Plan{};
 }
 
@@ -111,7 +111,7 @@ ParallelScan::~ParallelScan() {
 void ParallelScan::Cut() {
   const std::span<const uint8_t> data = alone_.data().data();
   const uint8_t* const end = data.data() + data.size();
-  segments_.push_back({data.data(), {}, nullptr});
+  segments_.emplace_back().begin = data.data();
   const auto add = [&](size_t place) {
     const uint8_t* at = data.data() + std::max(place, size_t{2});
     const uint8_t* const next = at + std::min(plan_.segment_bytes, static_cast<size_t>(end - at));
@@ -120,7 +120,9 @@ void ParallelScan::Cut() {
     } else {
       while (at < next && at[-1] == 0xFF) ++at;
     }
-    if (at < next && at > segments_.back().begin) segments_.push_back({at, {}, nullptr});
+    if (at == next || at <= segments_.back().begin) return;
+    segments_.back().end = at;
+    segments_.emplace_back().begin = at;
   };
   const size_t last = data.size() - plan_.segment_bytes / 4;
   for (size_t at = plan_.segment_bytes; at < last; at += plan_.segment_bytes) add(at);
@@ -154,7 +156,7 @@ bool ParallelScan::DoJob(Crew::Lock& lock, bool is_owner) noexcept {
 
 // Reads the next piece where its beginning is known and nobody has read it.
 bool ParallelScan::ReadNext(Crew::Lock& lock) {
-  const bool has_space = accepted_.size() < static_cast<size_t>(plan_.pieces);
+  const bool has_space = accepted_.empty() || pieces_in_use() < plan_.pieces;
   if (mcu_ == end_mcu_ || is_reading_next_ || !has_space) return false;
   Segment& segment = segments_[segment_];
   if (segment.state == State::kReading) return false;
@@ -163,10 +165,9 @@ bool ParallelScan::ReadNext(Crew::Lock& lock) {
   std::unique_ptr<ScanPiece> piece = TakeLast(pieces_);
   if (piece == nullptr) piece = std::make_unique<ScanPiece>();
   piece->begin = position_;
-  const uint8_t* const end = EndOf(segment_);
   const int most = end_mcu_ - mcu_;
   std::unique_ptr<SequentialDecoder> decoder = TakeDecoder(lock);
-  decoder->ReadPiece(*piece, end, plan_.mcus_per_piece, most);
+  decoder->ReadPiece(*piece, segment.end, plan_.mcus_per_piece, most);
   lock.lock();
   is_reading_next_ = false;
   Accept(std::move(piece));
@@ -225,13 +226,10 @@ bool ParallelScan::Transform(Crew::Lock& lock) {
 // Reads a segment whose beginning is not known.
 bool ParallelScan::Guess(Crew::Lock& lock) {
   next_guess_ = std::max(next_guess_, segment_ + 1);
-  const auto in_memory = static_cast<size_t>(guessed_pieces_) + accepted_.size();
-  if (mcu_ == end_mcu_ || next_guess_ + 1 >= segments_.size() ||
-      in_memory >= static_cast<size_t>(plan_.pieces)) {
+  if (mcu_ == end_mcu_ || next_guess_ + 1 >= segments_.size() || pieces_in_use() >= plan_.pieces) {
     return false;
   }
-  const size_t index = next_guess_++;
-  Segment& segment = segments_[index];
+  Segment& segment = segments_[next_guess_++];
   segment.state = State::kReading;
   ++guessed_pieces_;
   std::unique_ptr<ScanPiece> piece = TakeLast(pieces_);
@@ -245,7 +243,7 @@ bool ParallelScan::Guess(Crew::Lock& lock) {
           std::min(segment.begin - data.data(), static_cast<ptrdiff_t>(plan_.bytes_before));
       piece->begin = decoder->Synchronize(segment.begin - before, segment.begin);
     }
-    decoder->ReadPiece(*piece, EndOf(index), plan_.mcus_per_piece, end_mcu_);
+    decoder->ReadPiece(*piece, segment.end, plan_.mcus_per_piece, end_mcu_);
   } catch (const Error&) {
     piece = nullptr;
   }

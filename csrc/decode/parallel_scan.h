@@ -52,6 +52,7 @@ class ParallelScan final : public Crew::Work {
   enum class State { kUnread, kReading, kRead, kTaken };
   struct Segment {
     const uint8_t* begin = nullptr;
+    const uint8_t* end = nullptr;  // null: that of the scan
     State state = State::kUnread;
     std::unique_ptr<ScanPiece> piece;  // null where the guess was wrong
   };
@@ -63,15 +64,15 @@ class ParallelScan final : public Crew::Work {
   };
 
   void Cut();
+  int pieces_in_use() const noexcept {
+    return guessed_pieces_ + static_cast<int>(accepted_.size());
+  }
   bool has_intervals() const noexcept { return alone_.data().restart_interval() != 0; }
   void AcceptPieces();
   void Accept(std::unique_ptr<ScanPiece> piece);
   bool ReadNext(Crew::Lock& lock);
   bool Transform(Crew::Lock& lock);
   bool Guess(Crew::Lock& lock);
-  const uint8_t* EndOf(size_t segment) const noexcept {
-    return segment + 1 < segments_.size() ? segments_[segment + 1].begin : nullptr;
-  }
   std::unique_ptr<SequentialDecoder> TakeDecoder(Crew::Lock& lock);
 
   const SequentialDecoder& alone_;

@@ -247,7 +247,8 @@ int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink&
     return sink.NextRow(row) < (mcu + 1) * mcu_rows + (context ? 1 : 0);
   };
   if (plan.pieces > 0) {
-    const int end_mcu = (end_row + mcu_rows - 1) / mcu_rows;
+    const int last_row = end_row + (context && end_row < format.height ? 0 : -1);
+    const int end_mcu = last_row / mcu_rows + 1;
     std::vector<bool> needed;
     for (int mcu = 0; mcu < end_mcu; ++mcu) {
       needed.push_back(is_needed(std::max(mcu * mcu_rows - (context ? 1 : 0), 0), mcu));

@@ -33,6 +33,7 @@ void ScanBytes::Begin(ScanBits& bits) noexcept {
   data_end_ = window_.data();
   window_at_ = 0;
   mark_at_ = kFar;
+  is_cut_ = false;
   FillWindow();
   bits = {0, 0, window_.data()};
 }
@@ -62,8 +63,9 @@ void ScanBytes::FillWindow() noexcept {
       continue;
     }
     // Several 0xFF before a zero count as one, as for libjpeg.
-    while (raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;
-    if (raw_ == raw_end_) {
+    is_cut_ = cuts_ && raw_ + 1 < raw_end_ && raw_[1] == 0xFF;
+    while (!is_cut_ && raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;
+    if (is_cut_ || raw_ == raw_end_) {
       marker_ = kEoi;
       continue;
     }

@@ -52,8 +52,13 @@ class ScanBytes {
     raw_end_ = raw.data() + raw.size();
   }
 
-  // A byte that bits are counted from, which does not follow 0xFF; null: none.
-  void SetMark(const uint8_t* mark) noexcept { mark_ = mark; }
+  // A byte that bits are counted from, which does not follow 0xFF; null: none. Then the data is cut
+  // where several 0xFF follow each other.
+  void SetMark(const uint8_t* mark) noexcept {
+    mark_ = mark;
+    cuts_ = true;
+  }
+  bool is_cut() const noexcept { return is_cut_; }
 
   // Begins with the data behind a marker; sets `bits` to its first.
   void Begin(ScanBits& bits) noexcept;
@@ -103,6 +108,8 @@ class ScanBytes {
   const uint8_t* raw_ = nullptr;
   const uint8_t* raw_end_ = nullptr;
   const uint8_t* mark_ = nullptr;
+  bool cuts_ = false;
+  bool is_cut_ = false;
   // In the data without stuffing, from Begin on.
   ptrdiff_t window_at_ = 0;
   ptrdiff_t mark_at_ = kFar;

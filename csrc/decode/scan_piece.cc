@@ -5,11 +5,7 @@
 #include "decode/sequential_decoder.h"
 #include "endcap/error.h"
 
-// SequentialDecoder's reading and transforming of pieces of a scan.
-
 namespace endcap {
-namespace {}  // namespace
-
 std::unique_ptr<SequentialDecoder> SequentialDecoder::MakeAnother() const {
   auto another = std::make_unique<SequentialDecoder>(file_, markers_, frame_, needed_components_);
   another->first_needed_mcu_ = first_needed_mcu_;
@@ -26,18 +22,20 @@ SequentialDecoder::Coefficients SequentialDecoder::BatchOf(ScanPiece& piece, int
 
 // Codes that no table has, and no others, show that the reader was wrong from the beginning.
 ScanPosition SequentialDecoder::Synchronize(const uint8_t* from, const uint8_t* mark) {
-  constexpr ptrdiff_t kNext = 64;  // bytes
+  constexpr ptrdiff_t kTries = 8;
+  const ptrdiff_t next = (mark - from) / kTries + 1;
   const Coefficients spare = BatchOf(batch_, 0);
   SetDestination(spare);
-  for (;; from += kNext) {
+  for (;; from += next) {
     while (from < mark && from > reader_.data().data() && from[-1] == 0xFF) ++from;
     from = std::min(from, mark);
     try {
       reader_.Seek({from, 0}, mark);
       while (!reader_.IsPastMark()) ReadBlocksOf(0, 1, spare);
+      reader_.RefuseFill();
       return reader_.position();
     } catch (const Error&) {
-      if (mark - from <= kNext) throw;
+      if (mark - from <= next) throw;
     }
   }
 }
@@ -61,6 +59,7 @@ void SequentialDecoder::ReadPiece(ScanPiece& piece, const uint8_t* mark, int eno
     ReadBlocksOf(in_batch, in_batch + count, batch);
     piece.mcus += count;
   }
+  reader_.RefuseFill();
   piece.end = reader_.position();
   for (size_t i = 0; i < components_.size(); ++i) piece.last_dcs[i] = components_[i].last_dc;
 }

@@ -30,6 +30,11 @@ class ScanReader {
 
   // Goes to a place, from where the data is read up to `mark`, or beyond it; null: there is none.
   void Seek(const ScanPosition& to, const uint8_t* mark);
+  // Throws where several 0xFF follow each other in what was read since: of these there may be so
+  // many that each reader of a piece would come far behind it.
+  void RefuseFill() const {
+    if (bytes_.is_cut()) FailEnded();
+  }
   // Whether the mark is behind. Without restart markers.
   bool IsPastMark() const noexcept { return bytes_.BitsPastMark(bits_) >= 0; }
   // Whether the mark is so near that MCUs have to be read one by one to stop at it.

@@ -48,6 +48,7 @@ SequentialDecoder::SequentialDecoder(std::span<const uint8_t> file, const JpegMa
   end_of_needed_mcus_ = mcus_per_row_;
   PlaceGroups();
   PlaceBlocks();
+  batch_ = CoefficientChunk(bytes_per_batch());
 }
 
 void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMarkers& markers,

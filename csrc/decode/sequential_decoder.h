@@ -23,11 +23,11 @@ struct CoefficientChunk {
     std::array<int16_t, 32> values;
   };
   static constexpr size_t kBytes = size_t{64} << 10;
-  static constexpr size_t kMostGroups = kBytes / sizeof(int16_t) / kBlockValues;
+  explicit CoefficientChunk(size_t bytes = kBytes)
+      : lines(bytes / sizeof(Line)), last_places(bytes / sizeof(int16_t) / kBlockValues) {}
 
-  // 0 where nothing was decoded.
-  std::vector<Line> lines{kBytes / sizeof(Line)};
-  std::vector<int> last_places = std::vector<int>(kMostGroups);  // of each group, see InverseDct
+  std::vector<Line> lines;       // 0 where nothing was decoded
+  std::vector<int> last_places;  // of each group, see InverseDct
 };
 
 // MCUs that follow each other in a scan, decoded without knowing which they are.
@@ -184,7 +184,7 @@ class SequentialDecoder {
   std::vector<Block> blocks_of_batch_;  // MCU after MCU
   std::vector<BlockPart> parts_;        // two for each block, then the stop part
   const int16_t* destination_ = nullptr;
-  CoefficientChunk batch_;
+  CoefficientChunk batch_{0};
   std::array<std::vector<uint8_t>, kMaxJpegComponents> apart_;  // samples of a batch
   ScanReader reader_;
   int mcus_per_batch_ = 1;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <climits>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -58,7 +57,8 @@ class CountedThread {
 int MostHelpers(const PreprocessInput& input) {
   constexpr size_t kBytesPerHelper = 32 << 10;
   if (input.rois || input.image.format != PixelFormat::kEncoded) return 0;
-  return static_cast<int>(std::min<size_t>(input.image.size_bytes / kBytesPerHelper, INT_MAX));
+  const size_t helpers = input.image.size_bytes / kBytesPerHelper;
+  return static_cast<int>(std::min<size_t>(helpers, Crew::kMostHelpers));
 }
 
 void RunImage(const PreprocessParams& params, const PreprocessInput& input, Crew* crew,

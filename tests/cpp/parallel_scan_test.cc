@@ -251,6 +251,20 @@ TEST(ParallelScan, PixelsAreThoseOfOneThread) {
   EXPECT_GT(jobs_of_helpers, 1000);
 }
 
+// Threads do not share it, since a run of 0xFF may be as long as the file.
+TEST(ParallelScan, AFileWithSeveralFillBytesIsLeftToOneThread) {
+  Bytes file = NoisyFile(203, 333, 3, {});
+  const std::string expected = DecodeWith(nullptr, file, {3, 8});
+  const size_t middle = file.size() / 2;
+  const auto stuffed =
+      std::find(file.begin() + static_cast<ptrdiff_t>(middle), file.end(), uint8_t{0xFF});
+  file.insert(stuffed, 100000, 0xFF);
+  for (const size_t segment_bytes : {64, 1000, 5000}) {
+    Crew crew(3, segment_bytes);
+    EXPECT_TRUE(DecodeWith(&crew, file, {3, 8}) == expected);
+  }
+}
+
 TEST(ParallelScan, ErrorsAreThoseOfOneThread) {
   std::mt19937 random(9);
   int errors = 0;
