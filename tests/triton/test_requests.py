@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 from tritonclient.utils import InferenceServerException
 
 from tests.support import jpegs
@@ -15,9 +17,11 @@ from tests.triton.running_server import RunningServer, wait_for
 
 QUEUED = "pre_queue"
 WAITING = 4
-# Keeps the one thread at work long enough for requests to queue up and be cancelled behind it.
-SLOW_FILE = jpegs.encode(jpegs.photo(2000, 2000, seed=1), quality=60, progressive=True)
-LARGE = strings([SLOW_FILE] * 8)
+# Keeps the one thread at work for half a second, in which requests queue up and are cancelled
+# behind it: of a PNG file few bytes have to be sent.
+SLOW_FILE = io.BytesIO()
+Image.new("RGB", (6000, 6000)).save(SLOW_FILE, "PNG")
+LARGE = strings([SLOW_FILE.getvalue()] * 8)
 # What the backend takes: a request at work, one waiting, and one that wants to wait.
 TAKEN = 3
 RELOADED = "pre_reloaded"
