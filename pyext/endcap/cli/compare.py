@@ -15,6 +15,7 @@ from endcap.evaluation.side_by_side import Comparison
 
 Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none
 
+_MOST_COLUMNS = 10_000  # where no terminal shows them, so that each row is one line
 _COLUMNS = ("served", "reference", "matched", "only served", "only reference", "box edge", "score")
 
 
@@ -25,7 +26,8 @@ def write_comparison(
     if json:
         stream.write(json_lines([comparison_row(each, comparisons) for each in results]) + "\n")
     else:
-        write_table(comparison_table(results, comparisons), stream)
+        width = None if stream.isatty() else _MOST_COLUMNS
+        write_table(comparison_table(results, comparisons), stream, width=width)
 
 
 def comparison_table(results: Sequence[ImageResult], comparisons: Comparisons) -> Table:

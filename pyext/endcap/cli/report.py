@@ -64,12 +64,8 @@ def write_text(text: str, stream: TextIO) -> None:
     stream.write((printable_lines(text) if stream.isatty() else text) + "\n")
 
 
-_MOST_COLUMNS = 10_000  # of a line that no terminal shows
-
-
-def write_table(table: RenderableType, stream: TextIO) -> None:
-    """Write a table: as wide as a terminal, elsewhere each row on one line."""
-    width = None if stream.isatty() else _MOST_COLUMNS
+def write_table(table: RenderableType, stream: TextIO, *, width: int | None = None) -> None:
+    """Write a table; lines wider than the terminal, or `width`, are not cut."""
     PlainConsole(file=stream, highlight=False, width=width).print(table, crop=False)
 
 
