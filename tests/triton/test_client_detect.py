@@ -183,4 +183,5 @@ def test_waiting_for_a_region_counts_as_the_images_time(client_server: RunningSe
     options = ConnectionOptions(timeout_s=3)
     with GRPC.client(client_server, options=options, **memory) as client:
         results = client.detect([b"S2", b"S2"])
-    assert sorted(each.status for each in results) == ["ok", "timeout"]
+    errors = [each.error for each in results]
+    assert sorted(each.status for each in results) == ["ok", "timeout"], errors
