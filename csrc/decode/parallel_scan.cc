@@ -46,21 +46,9 @@ using Pieces = std::vector<std::unique_ptr<ScanPiece>>;
 // Pieces of scans that have ended, with clean memory, for the next scan. Nobody waits for them:
 // after a fork, the thread that has the lock may be gone.
 std::mutex kept_mutex;
-Pieces& kept_pieces = *new Pieces;  // threads may still decode when the process exits
-
-Pieces TakeKeptPieces() {
-  const std::unique_lock lock(kept_mutex, std::try_to_lock);
-  return lock ? std::exchange(kept_pieces, {}) : Pieces{};
-}
-
-void KeepPieces(Pieces pieces) {
-  size_t bytes = 0;
-  std::erase_if(pieces, [&](const std::unique_ptr<ScanPiece>& piece) {
-    bytes += piece->chunks.size() * CoefficientChunk::kBytes;
-    return bytes > kMaxBytes;
-  });
-  const std::unique_lock lock(kept_mutex, std::try_to_lock);
-  if (lock) kept_pieces.swap(pieces);
+Pieces& KeptPieces() {
+  static Pieces& pieces = *new Pieces;  // threads may still decode when the process exits
+  return pieces;
 }
 
 }  // namespace
@@ -94,16 +82,21 @@ ParallelScan::ParallelScan(const SequentialDecoder& alone, const Plan& plan, Cre
       plan_(plan),
       rows_of_(std::move(rows_of)),
       crew_(crew),
-      pieces_(TakeKeptPieces()),
       end_mcu_(alone.mcus_until(end_mcu_row)) {
   Cut();
   position_.byte = segments_.front().begin;
+  if (const std::unique_lock lock(kept_mutex, std::try_to_lock); lock) pieces_.swap(KeptPieces());
   crew_.Begin(*this);
 }
 
 ParallelScan::~ParallelScan() {
   crew_.End();
-  KeepPieces(std::move(pieces_));
+  size_t bytes = 0;
+  std::erase_if(pieces_, [&](const std::unique_ptr<ScanPiece>& piece) {
+    bytes += piece->chunks.size() * CoefficientChunk::kBytes;
+    return bytes > kMaxBytes;
+  });
+  if (const std::unique_lock lock(kept_mutex, std::try_to_lock); lock) KeptPieces().swap(pieces_);
 }
 
 // The end of the last segment is known by its MCUs alone, so that it is not read before its

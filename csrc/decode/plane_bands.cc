@@ -249,9 +249,10 @@ int64_t PlanesToBands(PlaneDecoder& decoder, const BandFormat& format, BandSink&
   if (plan.pieces > 0) {
     const int last_row = end_row + (context && end_row < format.height ? 0 : -1);
     const int end_mcu = last_row / mcu_rows + 1;
-    std::vector<bool> needed;
+    std::vector<bool> needed(static_cast<size_t>(end_mcu));
     for (int mcu = 0; mcu < end_mcu; ++mcu) {
-      needed.push_back(is_needed(std::max(mcu * mcu_rows - (context ? 1 : 0), 0), mcu));
+      const int first = std::max(mcu * mcu_rows - (context ? 1 : 0), 0);
+      needed[static_cast<size_t>(mcu)] = is_needed(first, mcu);
     }
     const auto rows_of = [shared_planes, needed = std::move(needed)](int mcu) {
       return needed[static_cast<size_t>(mcu)] ? shared_planes->Slots(mcu) : PlaneRows{};

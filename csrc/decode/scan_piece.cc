@@ -94,10 +94,9 @@ void SequentialDecoder::TransformApart(const Coefficients& from, int first_mcu, 
                                        const RowsOf& rows_of, const ScanPiece::Dcs& dcs) {
   PlaneRows apart;
   for (const Component& component : components_) {
-    const auto rows = static_cast<size_t>(component.v * component.in_frame->block_size);
     const size_t stride =
         component.mcu_width * static_cast<size_t>(mcus_per_batch_) + kRowSlackBytes;
-    apart_[component.index].resize(stride * rows);
+    apart_[component.index].resize(stride * component.mcu_height);
     apart[component.index] = {apart_[component.index].data(), stride};
   }
   TransformBatch(0, from, apart, 0, &dcs);
@@ -109,9 +108,8 @@ void SequentialDecoder::TransformApart(const Coefficients& from, int first_mcu, 
     for (const Component& component : components_) {
       const SampleBlock& to = planes[component.index];
       if (to.data == nullptr) continue;
-      const auto rows = static_cast<size_t>(component.v * component.in_frame->block_size);
-      const size_t first_row = static_cast<size_t>(row % rows_of_mcus_) * rows;
-      for (size_t y = 0; y < rows; ++y) {
+      const size_t first_row = static_cast<size_t>(row % rows_of_mcus_) * component.mcu_height;
+      for (size_t y = 0; y < component.mcu_height; ++y) {
         std::memcpy(to.Row(first_row + y) + static_cast<size_t>(column) * component.mcu_width,
                     apart[component.index].Row(y) + static_cast<size_t>(done) * component.mcu_width,
                     static_cast<size_t>(mcus) * component.mcu_width);

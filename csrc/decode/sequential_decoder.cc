@@ -71,6 +71,7 @@ void SequentialDecoder::Add(const ScanHeader::Component& in_scan, const JpegMark
   added.quantization = quantization.data();
   added.inverse_dct = transform_.For(in_frame);
   added.mcu_width = static_cast<size_t>(added.h) * static_cast<size_t>(in_frame.block_size);
+  added.mcu_height = static_cast<size_t>(added.v) * static_cast<size_t>(in_frame.block_size);
   components_.push_back(std::move(added));
 }
 

@@ -111,6 +111,7 @@ class SequentialDecoder {
     const int16_t* quantization = nullptr;
     InverseDct inverse_dct = nullptr;
     size_t mcu_width = 0;  // in samples
+    size_t mcu_height = 0;
     int32_t last_dc = 0;
   };
 
