@@ -13,7 +13,7 @@ class Crew {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  // Work that consists of jobs, which threads do beside each other.
+  // Work that consists of jobs, which threads do in parallel.
   class Work {
    public:
     virtual ~Work() = default;
@@ -22,7 +22,7 @@ class Crew {
     virtual bool DoJob(Lock& lock, bool is_owner) noexcept = 0;
   };
 
-  static constexpr int kMostHelpers = 31;
+  static constexpr int kMaxHelpers = 31;
   // helpers: how many there may be. segment_bytes: of a file, in a job; 0: by the file's size.
   explicit Crew(int helpers, size_t segment_bytes = 0) noexcept
       : helpers_(helpers), segment_bytes_(segment_bytes) {}

@@ -21,7 +21,7 @@ constexpr size_t kMinSegmentBytes = size_t{8} << 10;
 constexpr size_t kMaxSegmentBytes = size_t{32} << 10;
 constexpr size_t kSegmentsPerThread = 8;
 
-// So many read ahead without the owner, who alone makes pixels of the samples.
+// From this number on the owner does not guess: it alone makes pixels of the samples.
 constexpr int kHelpersThatSuffice = 3;
 
 int CeilDivide(int a, int b) { return (a + b - 1) / b; }

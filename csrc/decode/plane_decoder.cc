@@ -92,8 +92,8 @@ void PlaneDecoder::Share(Crew& crew, const ParallelScan::Plan& plan,
       std::make_unique<ParallelScan>(*sequential_, plan, crew, std::move(rows_of), end_mcu_row);
 }
 
-// Where threads beside each other come no further, one reads from the beginning: it finds what is
-// there, and says so.
+// Where parallel decoding fails, one thread decodes the file again from the beginning, and reports
+// the error.
 void PlaneDecoder::ReadMcuRow(const PlaneRows* planes) {
   if (parallel_ != nullptr) {
     if (parallel_->Require(next_mcu_row_)) {

@@ -70,7 +70,7 @@ class ScanBytes {
   ptrdiff_t BitsPastMark(const ScanBits& bits) const noexcept {
     return BitsRead(bits) - mark_at_ * 8;
   }
-  // Whether the mark is behind, or not so many bytes ahead.
+  // Whether the mark is behind, or less than `bytes` ahead.
   bool IsNearMark(const ScanBits& bits, ptrdiff_t bytes) const noexcept {
     if (mark_at_ != kFar) return BitsPastMark(bits) > -8 * bytes;
     return mark_ != nullptr && mark_ - raw_ < bytes;

@@ -8,7 +8,7 @@
 
 namespace endcap {
 
-// A place in the data of a scan: a byte of the file that does not follow 0xFF, and so many bits
+// A place in the data of a scan: a byte of the file that does not follow 0xFF, and a number of bits
 // behind it, without stuffing. With restart markers: the byte behind one.
 struct ScanPosition {
   const uint8_t* byte = nullptr;

@@ -86,7 +86,7 @@ class SequentialDecoder {
   // Finds where an MCU begins, from `mark` on: a reader that begins anywhere, here at `from`, soon
   // reads the codes that are there, but not surely. Throws kCorruptImage where it did not.
   ScanPosition Synchronize(const uint8_t* from, const uint8_t* mark);
-  // Reads from piece.begin up to `mark`, or the end of an MCU behind it; at most so many MCUs, and
+  // Reads from piece.begin up to `mark`, or the end of an MCU behind it; at most `most` MCUs,
   // about `enough`. Throws kCorruptImage, std::bad_alloc, and leaves the piece without a meaning.
   void ReadPiece(ScanPiece& piece, const uint8_t* mark, int enough, int most);
   // Computes the samples of a piece whose first MCU, and the DCs before it, are known. Clears it.

@@ -58,7 +58,7 @@ int MostHelpers(const PreprocessInput& input) {
   constexpr size_t kBytesPerHelper = 32 << 10;
   if (input.rois || input.image.format != PixelFormat::kEncoded) return 0;
   const size_t helpers = input.image.size_bytes / kBytesPerHelper;
-  return static_cast<int>(std::min<size_t>(helpers, Crew::kMostHelpers));
+  return static_cast<int>(std::min<size_t>(helpers, Crew::kMaxHelpers));
 }
 
 void RunImage(const PreprocessParams& params, const PreprocessInput& input, Crew* crew,

@@ -107,7 +107,7 @@ TEST(Crew, EndsWithoutABeginning) {
   crew.Help();
 }
 
-// How many of so many images are helped, of which one in 17 is a trial of the other way.
+// How many of the images are helped, of which one in 17 is a trial of the other way.
 int HelpedOf(HelpPolicy& policy, int images, int64_t ns_with_help, int64_t ns_alone) {
   int helped_count = 0;
   for (int i = 0; i < images; ++i) {

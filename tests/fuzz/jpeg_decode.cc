@@ -68,7 +68,7 @@ class PixelSink final : public BandSink {
   BandFormat format_{};
 };
 
-// Decodes by a crew of which so many helpers come.
+// Decodes by a crew of which this number of helpers come.
 Outcome DecodeTogether(const ImageView& image, const ImageHeader& header,
                        const DecodeOptions& options, int helpers, size_t segment_bytes) {
   return Capture([&](Outcome& outcome) {

@@ -15,7 +15,7 @@ from endcap.evaluation.side_by_side import Comparison
 
 Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none
 
-_MOST_COLUMNS = 10_000  # where no terminal shows them, so that each row is one line
+_MAX_COLUMNS = 10_000  # where no terminal shows them, so that each row is one line
 _COLUMNS = ("served", "reference", "matched", "only served", "only reference", "box edge", "score")
 
 
@@ -26,7 +26,7 @@ def write_comparison(
     if json:
         stream.write(json_lines([comparison_row(each, comparisons) for each in results]) + "\n")
     else:
-        width = None if stream.isatty() else _MOST_COLUMNS
+        width = None if stream.isatty() else _MAX_COLUMNS
         write_table(comparison_table(results, comparisons), stream, width=width)
 
 
