@@ -57,11 +57,18 @@ const ParamTable<Params>& Table() {
 }
 #undef FIELD
 
-constexpr std::array kPresets = {"bytetrack"sv, "bytetrack_trackers"sv, "ocsort"sv};
+// By method: names that follow the newest version of their library, then those of one version.
+constexpr size_t kMethods = 3;
+constexpr std::array kPresets = {"bytetrack"sv,
+                                 "bytetrack_trackers"sv,
+                                 "ocsort"sv,
+                                 "bytetrack_ultralytics_8.4"sv,
+                                 "bytetrack_trackers_2.6"sv,
+                                 "ocsort_trackers_2.6"sv};
 
 struct Restricted {
   std::string_view name;
-  std::array<bool, 3> methods;  // in the order of TrackingMethod
+  std::array<bool, kMethods> methods;  // in the order of TrackingMethod
 };
 // Parameters that not all methods have.
 constexpr std::array kRestricted = {
@@ -109,7 +116,8 @@ std::vector<ParameterInfo> DescribeAllTrackingParams() { return DescribeParams(T
 
 TrackingParams TrackingPreset(std::string_view name) {
   TrackingParams params;
-  params.method = static_cast<TrackingMethod>(ReadEnumIndex("preset", name, std::span(kPresets)));
+  const size_t index = ReadEnumIndex("preset", name, std::span(kPresets));
+  params.method = static_cast<TrackingMethod>(index % kMethods);
   if (params.method == TrackingMethod::kByteTrack) return params;
   const bool is_oc_sort = params.method == TrackingMethod::kOcSort;
   params.high_score_threshold = 0.6;

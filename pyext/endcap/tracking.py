@@ -18,7 +18,15 @@ from endcap.parameters import Parameter, list_parameters, to_parameters
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-Preset = Literal["bytetrack", "bytetrack_trackers", "ocsort"]
+Preset = Literal[
+    "bytetrack",
+    "bytetrack_trackers",
+    "ocsort",
+    "bytetrack_ultralytics_8.4",
+    "bytetrack_trackers_2.6",
+    "ocsort_trackers_2.6",
+]
+_ULTRALYTICS_PRESETS = ("bytetrack", "bytetrack_ultralytics_8.4")
 _BUFFER_RATE = 30.0  # frames a second that track_buffer is counted in
 _MAX_RATE = 1000
 _MAX_BUFFER = 30000
@@ -55,7 +63,9 @@ class Tracker:
 
     Args:
         preset: ``bytetrack``, as ultralytics' ``bytetrack.yaml``; ``bytetrack_trackers`` and
-            ``ocsort``, as the package ``trackers`` has these.
+            ``ocsort``, as the package ``trackers`` has these. They follow the newest versions;
+            ``bytetrack_ultralytics_8.4``, ``bytetrack_trackers_2.6`` and ``ocsort_trackers_2.6``
+            stay what these versions have.
         frame_rate: frames a second, by which ``track_buffer`` and time stamps are scaled.
         track_buffer: frames that a track without detections is kept for, at 30 frames a second.
         fields: the parameters by name, of ``TrackParameters``, such as high_score_threshold=0.5 or
@@ -83,7 +93,7 @@ class Tracker:
                 f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MAX_BUFFER}"
             )
         frames = frame_rate / _BUFFER_RATE * track_buffer
-        lost = int(frames) if preset == "bytetrack" else math.ceil(frames)
+        lost = int(frames) if preset in _ULTRALYTICS_PRESETS else math.ceil(frames)
         rate = {"max_lost_frames": lost, "frame_rate": float(frame_rate)}
         self._preset = preset
         self._core = _core.Tracker(to_parameters({"preset": preset, **rate, **fields}))

@@ -55,8 +55,8 @@ struct TrackingParams {
 
 inline constexpr int kMaxDirectionFrames = 30;
 
-// bytetrack: TrackingParams{}. bytetrack_trackers, ocsort: the defaults of Roboflow's
-// trackers 2.6.1.
+// bytetrack, bytetrack_ultralytics_8.4: TrackingParams{}. bytetrack_trackers, ocsort,
+// bytetrack_trackers_2.6, ocsort_trackers_2.6: the defaults of Roboflow's trackers 2.6.1.
 TrackingParams TrackingPreset(std::string_view name);  // throws kInvalidArgument
 
 // `preset`, and parameters that have a meaning in its method. Throws kInvalidArgument for another

@@ -20,6 +20,11 @@ DEFINITIONS: dict[Any, Any] = {
     "ocsort": OcSort,
 }
 each_preset = pytest.mark.parametrize("preset", DEFINITIONS)
+PINNED = {
+    "bytetrack_ultralytics_8.4": "bytetrack",
+    "bytetrack_trackers_2.6": "bytetrack_trackers",
+    "ocsort_trackers_2.6": "ocsort",
+}
 
 
 def define(scene: list[Frame], definition: Any) -> list[list[int]]:
@@ -45,6 +50,18 @@ def test_ids_are_those_of_the_definition(preset: Any, seed: int) -> None:
     ids = track(scene, endcap.Tracker(preset))
     assert ids == define(scene, DEFINITIONS[preset]())
     assert max(max(frame, default=-1) for frame in ids) >= 8
+
+
+@pytest.mark.parametrize("preset", PINNED)
+def test_a_preset_of_a_version_has_its_parameters(preset: Any) -> None:
+    # 10 frames a second make 8 / 3 frames of track_buffer, which libraries round differently.
+    pinned, newest = (
+        endcap.Tracker(name, frame_rate=10, track_buffer=8) for name in (preset, PINNED[preset])
+    )
+    assert pinned.describe() == newest.describe()
+    scene = make_scene(11)
+    assert track(scene, pinned) == track(scene, newest)
+    newest.restore(pinned.save())
 
 
 DIRECTIONS = {"direction_weight": 1.0, "direction_frames": 1}
