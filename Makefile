@@ -38,7 +38,6 @@ COMPILE = NINJA_STATUS="[%f of %t, %w] " cmake --build $(BUILD) --parallel $(JOB
 INSTALL = cmake --install $(BUILD) --prefix \
   "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" --component
 SECONDS ?= 60
-TRITON_TESTS ?= tests/triton
 
 define MAKE_VENV
 PYTHON=$(PYTHON) scripts/system_packages.sh build
@@ -76,8 +75,8 @@ test-python: build $(VENV)/.test ## the Python tests; those of GPU code run on t
 	  ENDCAP_REQUIRE_CUDA=1 $(PYTEST) tests/gpu
 test-triton: build $(VENV)/.test ## the tests on a real server
 	$(PYTEST) -m "not slow" tests/triton
-test-slow: build $(VENV)/.test ## the Python tests that take long: clusters, restarts, data sets
-	$(PYTEST) -m slow tests/python tests/dali tests/triton
+test-slow: build $(VENV)/.test ## the Python tests that take long: clusters, restarts, data sets; TESTS=FILES
+	$(PYTEST) -m slow $(or $(TESTS),tests/python tests/dali tests/triton)
 test-fuzz: $(VENV)/.deps ## the committed corpora under AddressSanitizer and UBSan
 	$(call TEST_PRESET,replay)
 test-arm64: $(VENV)/.deps ## the C++ tests for arm64, cross-compiled, under QEMU; on Debian 12
@@ -92,7 +91,7 @@ sanitize-server: TEST_JOBS := 2
 sanitize-server: build $(VENV)/.test ## the tests on a real server, with sanitized backends
 	cmake --preset $@
 	cmake --build --preset $@
-	scripts/sanitized.sh build/$@ $(PYTEST) -m "not slow" $(TRITON_TESTS)
+	scripts/sanitized.sh build/$@ $(PYTEST) -m "not slow" $(or $(TESTS),tests/triton)
 fuzz: $(VENV)/.test ## the fuzz targets, SECONDS=60 each
 	scripts/system_packages.sh fuzz
 	cmake --preset fuzz
@@ -125,10 +124,10 @@ bench-gpu: $(BENCH)/.endcap ## the GPU code next to its peers
 kernel-report: $(VENV)/.deps ## the kernels' instructions, barriers and loads, counted without a GPU
 	$(BIN)/pip install --quiet --group kernel-report
 	$(BIN)/python scripts/kernel_report.py
-lint: lint-fast .clang-tidy ## what lint-fast does, and clang-tidy
+lint: lint-fast .clang-tidy ## what lint-fast does, and clang-tidy; FILES='A.cc|B.cc'
 	cmake -S . -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DENDCAP_BUILD_PYTHON=OFF >/dev/null
 	$(BIN)/python $(BIN)/run-clang-tidy.py -quiet -j $(JOBS) -clang-tidy-binary $(BIN)/clang-tidy \
-	  -p build/tidy '^$(CURDIR)/(csrc|backends)/.*\.cc$$'
+	  -p build/tidy '^$(CURDIR)/($(or $(FILES),(csrc|backends)/.*\.cc))$$'
 lint-fast: build docs $(VENV)/.test $(VENV)/.lint ## formatters, ruff, mypy, layers of imports, the documentation
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 	$(BIN)/ruff format --check .
