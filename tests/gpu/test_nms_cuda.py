@@ -39,6 +39,13 @@ def test_nms(count: int, iou_threshold: float) -> None:
     np.testing.assert_array_equal(kept.to_numpy(), expected)
 
 
+def test_an_iou_equal_to_the_threshold_is_kept() -> None:
+    boxes, scores = np.float32([[0, 0, 1, 1], [0, 0, 1, 2]]), np.float32([0.9, 0.8])  # IoU 1/2
+    for iou_threshold, expected in ((0.5, [0, 1]), (np.nextafter(0.5, 0), [0])):
+        kept = endcap.nms(boxes, scores, iou_threshold, device="cuda")
+        assert kept.to_numpy().tolist() == expected
+
+
 @pytest.mark.parametrize("hold", HOLDERS)
 def test_boxes_on_the_gpu(hold: Any) -> None:
     kept = endcap.nms(hold(BOXES), hold(SCORES), 0.45)

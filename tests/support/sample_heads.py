@@ -208,11 +208,13 @@ class Family:
     """A head family as tests of every implementation call it.
 
     parameters: of postprocess, beside head and num_classes. make(seed): the tensor of one image, or
-    its tensors by name.
+    its tensors by name. is_suppressed: NMS follows. has_anchors: its boxes are relative to anchors.
     """
 
     make: Callable[[int], Any]
     parameters: Mapping[str, Any]
+    is_suppressed: bool = False
+    has_anchors: bool = False
 
     def images(self, count: int) -> list[dict[str, npt.NDArray[Any]]]:
         """The tensors of several images."""
@@ -228,16 +230,24 @@ class Family:
 _SIZE = {"anchors": 300, "num_classes": 7}
 _SEG = {"mask_coefficients": 8, "prototype_size": (40, 48), "input_size": (160, 192)}
 FAMILIES = {
-    "yolov5": Family(lambda seed: yolov5_head(seed, **_SIZE), {}),
+    "yolov5": Family(lambda seed: yolov5_head(seed, **_SIZE), {}, is_suppressed=True),
     "yolox": Family(
-        lambda seed: yolox_head(seed, size=(96, 128), num_classes=7), {"input_size": (96, 128)}
+        lambda seed: yolox_head(seed, size=(96, 128), num_classes=7),
+        {"input_size": (96, 128)},
+        is_suppressed=True,
+        has_anchors=True,
     ),
-    "yolov8": Family(lambda seed: yolov8_head(seed, **_SIZE), {}),
-    "yolov8_pose": Family(lambda seed: pose_head(seed, **_SIZE, keypoints=5), {"num_keypoints": 5}),
+    "yolov8": Family(lambda seed: yolov8_head(seed, **_SIZE), {}, is_suppressed=True),
+    "yolov8_pose": Family(
+        lambda seed: pose_head(seed, **_SIZE, keypoints=5),
+        {"num_keypoints": 5},
+        is_suppressed=True,
+    ),
     "yolov8_obb": Family(lambda seed: obb_head(seed, **_SIZE), {}),
     "yolov8_seg": Family(
         lambda seed: seg_outputs(seed, **_SIZE, size=(40, 48)),
         {**_SEG, "mask_resolution": "input", "max_detections": 20},
+        is_suppressed=True,
     ),
     "end2end": Family(lambda seed: end2end_head(seed, rows=50, num_classes=7), {}),
     "end2end_seg": Family(
@@ -260,7 +270,10 @@ FAMILIES = {
         },
     ),
     "ssd": Family(
-        lambda seed: ssd_outputs(seed, anchors=80, columns=8), {"variances": (0.1, 0.1, 0.2, 0.2)}
+        lambda seed: ssd_outputs(seed, anchors=80, columns=8),
+        {"variances": (0.1, 0.1, 0.2, 0.2)},
+        is_suppressed=True,
+        has_anchors=True,
     ),
     "efficient_nms": Family(lambda seed: efficient_nms_outputs(4 + seed), {}),
     "detections": Family(lambda seed: detections_outputs(seed, rows=15), {}),

@@ -47,7 +47,7 @@ def assert_candidates(
     np.testing.assert_allclose(actual.scores, scores, rtol=rtol)
     boxes = np.array([c.box for c in expected], np.float32).reshape(-1, 4)
     error: Any = 0.0
-    if family in ("ssd", "yolox"):
+    if FAMILIES[family].has_anchors:
         sides = np.maximum(np.abs(boxes).max(axis=1, keepdims=True, initial=0), 1)
         error = tolerances.ANCHOR_BOX_RTOL * sides
     elif options.get("box_unit", unit[-1]) == "normalized":

@@ -23,7 +23,6 @@ from tests.support.sample_heads import FAMILIES, yolov8_head
 forced_implementation = on_each_implementation("preprocess", "box_decode", "nms")
 
 GEOMETRY = letterbox(427, 641, 640, 640, upscale=True, pad_align="center").geometry(427, 641)
-SUPPRESSED = ("yolov5", "yolox", "yolov8", "yolov8_pose", "yolov8_seg", "ssd")
 HEAD_PARAMETERS = {*endcap.parameters.HeadParameters.__annotations__, "num_classes"}
 
 
@@ -36,11 +35,12 @@ def rank(family: str, image: Any, **parameters: Any) -> list[Candidate]:
 
 
 def define(family: str, image: Any, geometry: Any = None, **parameters: Any) -> Rows:
+    iou_threshold = parameters.get("iou_threshold", 0.7)
     return pack(
         rank(family, image, **parameters),
         max_detections=parameters.get("max_detections", 300),
         geometry=geometry,
-        iou_threshold=parameters.get("iou_threshold", 0.7) if family in SUPPRESSED else None,
+        iou_threshold=iou_threshold if FAMILIES[family].is_suppressed else None,
         class_agnostic=parameters.get("class_agnostic", False),
     )
 
