@@ -13,12 +13,12 @@ namespace endcap {
 // - Ties: of boxes with equal scores the one with the lower index comes first, both in the order of
 //   suppression and in the result (-0 equals 0). The definition is the stable sort of nms/nms.cc;
 //   vector code and kernels sort the keys of common/score_order.h (ScoreKey). Tests:
-//   tests/python/core/test_nms.py and test_nms_rotated.py; on a GPU test_nms of
+//   tests/python/core/test_nms.py and test_nms_rotated.py; on a GPU
 //   tests/gpu/test_nms_cuda.py, where nms/cuda/key_sort.cu sorts by the score's half of the key and
 //   relies on a stable sort. Candidates of a head are in this order, too.
 // - Threshold: a box is suppressed if its IoU is greater than the threshold; equal is kept. IoU is
 //   float32, compared as double, as torchvision does: 3/5 in float32 is greater than 0.6. A NaN IoU
-//   (two empty boxes) does not suppress. Test: tests/python/core/test_nms.py.
+//   (two empty boxes) does not suppress. Tests, for each implementation: the same files.
 // - Classes: boxes of different classes never suppress each other.
 // - Limits: at most 2^31 - 1 boxes.
 //

@@ -1,4 +1,7 @@
-"""endcap serve: runs a Triton server on a model repository."""
+"""endcap serve: runs a Triton server on a model repository.
+
+docs/serving.md lists what it leaves on disk, and who removes it.
+"""
 
 from __future__ import annotations
 

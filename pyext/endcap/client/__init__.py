@@ -4,8 +4,9 @@
 
 1. `client.py`, `DetectionClient.detect`: the public methods. Each has a coroutine, which
 2. `concurrency.py`, `run` runs to its end in this thread (asyncio awaits it instead):
-3. `detection.py`, `Detector._detect`. `_run_one` takes a single image, `_run_all` cuts batches;
-   then `_process` reads the files, and `_send` makes a request by
+3. `detection.py`, `Detector._detect`. `_run_one` takes what fits one request, `_run_all` cuts
+   batches; each waits for one of `_permits`, the limit of requests in flight. `_process` reads the
+   files, `_send_batch` sends each file of a failed batch again alone, `_send` makes a request by
 4. `tensors.py`, `ModelTensors.make_arguments`, sends it by
 5. `connection.py`, `Connection.repeat` with its deadline and retries, `infer` being tritonclient's,
    and reads the response by `tensors.py`, `split` and `read`.
