@@ -30,7 +30,7 @@ std::array<float, 4> BoxInMask(const float* box, const MaskPrototypes& prototype
 
 void CheckSide(const char* name, int side) {
   if (side < 1 || side > kMaxMaskSide) {
-    FailArgument(name, " is ", side, ": masks need 1 to ", kMaxMaskSide);
+    FailArgument(name, " is ", side, ": give 1 to ", kMaxMaskSide);
   }
 }
 
@@ -77,8 +77,8 @@ void FailMaskSide(const char* name, float side) {
 }
 
 MaskAxes MakeMaskAxes(const MaskPrototypes& prototypes, const MaskPlan& plan) {
-  CheckSide("the prototypes' height", prototypes.height);
-  CheckSide("the prototypes' width", prototypes.width);
+  CheckSide("the height of prototypes or logits", prototypes.height);
+  CheckSide("the width of prototypes or logits", prototypes.width);
   CheckSide("the input's height", plan.input_height);
   CheckSide("the input's width", plan.input_width);
   MaskAxes axes{Axis(plan.resolution, prototypes.width, plan.input_width),

@@ -258,7 +258,7 @@ def test_geometries_that_place_nothing(path: str, row: np.ndarray, message: str)
 @pytest.mark.parametrize("input_size", [(0, 10), (10, -1), (65536, 10)])
 def test_inputs_of_no_size(path: str, input_size: tuple[int, int]) -> None:
     scene = dataclasses.replace(random_scene(5), input_size=input_size)
-    with pytest.raises(InvalidArgumentError, match="masks need 1 to 65535"):
+    with pytest.raises(InvalidArgumentError, match=r"the input's \w+ is -?\d+: give 1 to 65535"):
         scene.packed("input", path)
 
 

@@ -181,7 +181,7 @@ def test_logits_that_are_not_finite(dtype: type[np.generic], value: float) -> No
 
 BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "another number of classes": (np.zeros((4, 12, 16), np.float32), {}, "ask for [3, *, *]"),
-    "no pixels": (np.zeros((3, 0, 16), np.float32), {}, "height is 0"),
+    "no pixels": (np.zeros((3, 0, 16), np.float32), {}, "height of prototypes or logits is 0"),
     "too many classes": (np.zeros((3, 12, 16), np.float32), {"num_classes": 257}, "1 to 256"),
     "ignore_label": (np.zeros((3, 12, 16), np.float32), {"ignore_label": 256}, "from 0 to 255"),
     "on_nan": (np.zeros((3, 12, 16), np.float32), {"on_nan": "drop"}, "give error"),
