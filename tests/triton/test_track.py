@@ -81,7 +81,7 @@ def test_interleaved_sequences_give_the_ids_of_separate_runs(
 def test_memory_stays_flat_over_many_sequences(
     client: grpc_client.InferenceServerClient, server: RunningServer
 ) -> None:
-    """Sixteen clients send sequences one after the other; docs/tracking.md has a longer run."""
+    """Sixteen clients send sequences one after the other; docs/tracking.md has figures of a longer run."""
     scene = make_scene(3, frames=5, objects=8)
     expected = track_here(scene)
 
@@ -424,14 +424,12 @@ def test_infer_tracks_a_folder_of_frames(
 
 
 def test_the_page_about_tracking(server: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "docs" / "tracking.md"
+    page = ROOT / "docs" / "tracking_server.md"
     names: dict[str, Any] = {"paths": [str(PICTURE)] * 3}
-    compared = 0
     for block in blocks(page):
         if block.language == "python":
             local = replace(block, text=block.text.replace("127.0.0.1:8001", server.grpc))
-            compared += run_python(local, names)
-    assert compared >= 5
+            run_python(local, names)
     first, *others = capsys.readouterr().out.splitlines()
     assert first == "[1 2 3 4 5]"
     assert others == [first] * 5

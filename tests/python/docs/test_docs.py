@@ -35,7 +35,7 @@ PAGES_RUN_ELSEWHERE = (
     "dali_triton.md",
     "data_sets.md",
     "monitoring.md",
-    "tracking.md",
+    "tracking_server.md",
     "tutorial.md",
     "tutorial_serve.md",
     "video.md",
