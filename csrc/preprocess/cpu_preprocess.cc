@@ -56,7 +56,7 @@ class CountedThread {
 // millisecond.
 int MostHelpers(const PreprocessInput& input) {
   constexpr size_t kBytesPerHelper = 32 << 10;
-  if (input.rois || input.image.format != PixelFormat::kEncoded) return 0;
+  if (input.image.format != PixelFormat::kEncoded) return 0;
   const size_t helpers = input.image.size_bytes / kBytesPerHelper;
   return static_cast<int>(std::min<size_t>(helpers, Crew::kMaxHelpers));
 }
@@ -84,7 +84,8 @@ void RunRegions(const PreprocessParams& params, const PreprocessInput& input, Ta
   const int64_t start_ns = SteadyNowNs();
   try {
     DecodeReport report;
-    const JpegDecoder decoder = RoisToTensors(params, input, task.first, statuses, report);
+    const JpegDecoder decoder =
+        RoisToTensors(params, input, task.first, statuses, report, task.crew);
     // Only a file, which is one task, has a decoder.
     if (decoder != JpegDecoder::kAuto) {
       item.decoder = decoder;
@@ -133,9 +134,12 @@ class CpuPreprocess final : public PreprocessDevice {
       Task& task = tasks[i];
       const PreprocessInput& input = inputs[task.input];
       PreprocessItem& item = items[task.input];
-      if (input.rois) return RunRegions(params_, input, task, item);
       const int64_t start = SteadyNowNs();
-      RunImage(params_, input, task.crew, item);
+      if (input.rois) {
+        RunRegions(params_, input, task, item);
+      } else {
+        RunImage(params_, input, task.crew, item);
+      }
       if (task.crew != nullptr) task.crew->End();
       if (!task.is_measured) return;
       help_policy_.Report(task.crew != nullptr, SteadyNowNs() - start,

@@ -20,24 +20,6 @@ DecodeReport OrientedFileToTensor(const ImageView& image, const ImageHeader& hea
   return report;
 }
 
-// Decodes for the errors alone and writes the geometry, where no tensor is wanted.
-DecodeReport CheckImage(const PreprocessParams& params, const ImageView& image,
-                        const ImageHeader& header, const PreprocessOutput& output) {
-  const int image_w = header.oriented_width();
-  const int image_h = header.oriented_height();
-  const Placement placement = Place(params, image_w, image_h);
-  DecodeReport report;
-  if (image.format == PixelFormat::kEncoded) {
-    report =
-        CheckDecodes(image, header,
-                     params.decode_options(params.channels(),
-                                           DecodedEighths(params, placement, image_w, image_h)));
-  }
-  WriteGeometry(output,
-                MakeGeometry(placement, {0, 0, image_w, image_h}, header, output.source_index));
-  return report;
-}
-
 }  // namespace
 
 TensorSink::TensorSink(Implementation implementation, const PreprocessParams& params, int image_w,
@@ -55,27 +37,30 @@ DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& imag
                            const PreprocessOutput& output, Crew* crew) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, image);
-  if (output.image.data == nullptr) return CheckImage(params, image, header, output);
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
-
-  // Where rows cannot be streamed in their orientation, the image is decoded and oriented first.
-  const bool decode_whole = header.orientation != 1 && !StreamsOriented(implementation, params);
-  const OrientationTransform transform =
-      decode_whole ? OrientationTransform{} : GetOrientationTransform(header.orientation);
-  TensorSink sink(implementation, params, image_w, image_h, transform, output.image);
-  const Placement& placement = sink.placement();
-  const int channels = RowChannels(implementation, params);
+  const Placement placement = Place(params, image_w, image_h);
+  const int eighths = DecodedEighths(params, placement, image_w, image_h);
+  const bool is_file = image.format == PixelFormat::kEncoded;
   DecodeReport report;
-  if (image.format != PixelFormat::kEncoded) {
-    PixelsToBands(implementation, image, {0, 0, image_w, image_h}, channels, sink.resizer());
-  } else {
-    const DecodeOptions options =
-        params.decode_options(channels, DecodedEighths(params, placement, image_w, image_h));
-    report = decode_whole ? OrientedFileToTensor(image, header, options, sink)
-                          : DecodeToBands(image, header, options, sink.resizer(), crew);
+  if (output.image.data != nullptr) {
+    // Where rows cannot be streamed in their orientation, the image is decoded and oriented first.
+    const bool decode_whole = header.orientation != 1 && !StreamsOriented(implementation, params);
+    const OrientationTransform transform =
+        decode_whole ? OrientationTransform{} : GetOrientationTransform(header.orientation);
+    TensorSink sink(implementation, params, image_w, image_h, transform, output.image);
+    const int channels = RowChannels(implementation, params);
+    if (is_file) {
+      const DecodeOptions options = params.decode_options(channels, eighths);
+      report = decode_whole ? OrientedFileToTensor(image, header, options, sink)
+                            : DecodeToBands(image, header, options, sink.resizer(), crew);
+    } else {
+      PixelsToBands(implementation, image, {0, 0, image_w, image_h}, channels, sink.resizer());
+    }
+    sink.Finish();
+  } else if (is_file) {  // for its errors alone
+    report = CheckDecodes(image, header, params.decode_options(params.channels(), eighths));
   }
-  sink.Finish();
   WriteGeometry(output,
                 MakeGeometry(placement, {0, 0, image_w, image_h}, header, output.source_index));
   return report;

@@ -23,7 +23,6 @@ class TensorSink {
   TensorSink(const TensorSink&) = delete;
   TensorSink& operator=(const TensorSink&) = delete;
 
-  const Placement& placement() const noexcept { return placement_; }
   Resizer& resizer() noexcept { return *resizer_; }
 
   // After the last row: fills the padding. Throws kInternal when a row is missing.
@@ -42,8 +41,9 @@ DecodeReport ImageToTensor(const PreprocessParams& params, const ImageView& imag
 
 // The regions [first, first + statuses.size()) of one image into their outputs. A bad region gets
 // its status and a blank tensor. Throws Error when the image is bad; the outputs are then
-// undefined. Returns the decoder that ran, kAuto for none.
+// undefined. Returns the decoder that ran, kAuto for none. crew: as above.
 JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
-                          size_t first, std::span<ItemStatus> statuses, DecodeReport& report);
+                          size_t first, std::span<ItemStatus> statuses, DecodeReport& report,
+                          Crew* crew);
 
 }  // namespace endcap

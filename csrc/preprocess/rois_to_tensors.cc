@@ -108,7 +108,8 @@ PixelRect MoveToWindow(std::vector<RoiTarget>& targets) {
 }  // namespace
 
 JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
-                          size_t first, std::span<ItemStatus> statuses, DecodeReport& report) {
+                          size_t first, std::span<ItemStatus> statuses, DecodeReport& report,
+                          Crew* crew) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
   const ImageHeader header = ReadImageHeader(params, input.image);
   std::vector<RoiTarget> targets = MakeRoiTargets(params, input, first, header, statuses);
@@ -145,7 +146,7 @@ JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput&
     bands.Consume({oriented.pixels.data(), ptrdiff_t{window.width} * oriented.format.channels, 0,
                    window.height});
   } else {
-    report = DecodeToBands(input.image, header, options, bands);
+    report = DecodeToBands(input.image, header, options, bands, crew);
   }
   if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
   return JpegDecoder::kCpu;

@@ -328,5 +328,40 @@ TEST(ParallelScan, TensorsAndErrorsAreThoseOfOneThread) {
   }
 }
 
+TEST(ParallelScan, RegionsAreThoseOfOneThread) {
+  PreprocessParams params = Preset("ultralytics");
+  params.height = params.width = 64;
+  params.dtype = DType::kUint8;
+  params.scale = 1.0;
+  Preprocessor alone(params, 1);
+  Preprocessor helped(params, 2);
+  const auto run = [](Preprocessor& preprocessor, const Bytes& file, const std::vector<Roi>& rois) {
+    Results results(rois.size());
+    const std::vector<PreprocessOutput> outputs = results.Outputs(preprocessor.params());
+    results.items = preprocessor.Run(std::vector<PreprocessInput>{{Encoded(file), rois, outputs}});
+    return results;
+  };
+  const std::vector<std::vector<Roi>> kinds = {
+      {{0, 0, 300, 300}, {200, 100, 600, 500}, {500, 400, 900, 700}, {0, 0, 900, 700}},
+      {{10, 5, 300, 90}},                         // the rest is not read
+      {{600, 500, 890, 690}, {3, 600, 40, 699}},  // from the lower half
+      {{0, 20, 100, 60}, {0, 640, 100, 690}},     // nothing between
+  };
+  const Bytes good = LargeFile({});
+  for (const std::vector<Roi>& rois : kinds) {
+    for (int damage = 0; damage < 8; ++damage) {
+      Bytes file = good;
+      if (damage > 0) file[file.size() * static_cast<size_t>(damage) / 8] ^= 0x55;
+      const Results expected = run(alone, file, rois);
+      const Results actual = run(helped, file, rois);
+      EXPECT_TRUE(damage > 0 || expected.status[0] == 0);
+      EXPECT_EQ(actual.status, expected.status);
+      EXPECT_EQ(actual.items[0].status.message, expected.items[0].status.message);
+      EXPECT_EQ(actual.geometry, expected.geometry);
+      EXPECT_TRUE(actual.tensors == expected.tensors) << damage;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace endcap
