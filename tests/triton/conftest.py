@@ -97,6 +97,20 @@ def client(compiled_server: RunningServer) -> Iterator[grpc_client.InferenceServ
         yield connection
 
 
+@pytest.fixture(scope="module")
+def served(repository: Path) -> Iterator[RunningServer]:
+    """A server with all models of the folder that the module's `repository` writes."""
+    with run_server(repository) as server:
+        server.expect_all()
+        yield server
+
+
+@pytest.fixture(scope="module")
+def connection(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(served.grpc) as client:
+        yield client
+
+
 @pytest.fixture
 def web_client(compiled_server: RunningServer) -> Iterator[http_client.InferenceServerClient]:
     with http_client.InferenceServerClient(compiled_server.http) as connection:

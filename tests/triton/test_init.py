@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +61,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     unread = ((name, each, ["--head", "none", *ULTRALYTICS]) for name, each in UNREAD.items())
     rows = ((name, network, []) for name, network in FINISHED.items())
     return write_together([*cases, *unread, ("masks", MASKS, []), *rows], folder)
-
-
-@pytest.fixture(scope="module")
-def served(repository: Path) -> Iterator[RunningServer]:
-    with run_server(repository) as server:
-        server.expect_all()
-        yield server
-
-
-@pytest.fixture(scope="module")
-def connection(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(served.grpc) as client:
-        yield client
 
 
 def assert_detections(response: Mapping[str, Floats], row: int, expected: detections.Rows) -> None:

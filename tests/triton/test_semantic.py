@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tests.triton.calls import infer
 from tests.triton.commands import endcap as run_command
 from tests.triton.init_cases import PICTURES, letterboxed, write_together
 from tests.triton.model_folders import batching, write_postprocess
-from tests.triton.running_server import RunningServer, run_server
+from tests.triton.running_server import RunningServer
 
 CLASSES = ["road", "car", "sky", "tree", "dog"]
 DECLARED = {"task": "semantic", "names": str(dict(enumerate(CLASSES))), "stride": "32"}
@@ -55,19 +54,6 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
             more=batching(1000) if batch else "",
         )
     return folder
-
-
-@pytest.fixture(scope="module")
-def served(repository: Path) -> Iterator[RunningServer]:
-    with run_server(repository) as server:
-        server.expect_all()
-        yield server
-
-
-@pytest.fixture(scope="module")
-def connection(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
-    with grpc_client.InferenceServerClient(served.grpc) as client:
-        yield client
 
 
 def expected_maps() -> list[class_maps.Map]:

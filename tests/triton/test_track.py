@@ -81,7 +81,7 @@ def test_interleaved_sequences_give_the_ids_of_separate_runs(
 def test_memory_stays_flat_over_many_sequences(
     client: grpc_client.InferenceServerClient, server: RunningServer
 ) -> None:
-    """Sixteen clients send sequences one after the other; docs/tracking.md has figures of a longer run."""
+    """Sixteen clients send sequences one after the other; docs/tracking.md has a longer run."""
     scene = make_scene(3, frames=5, objects=8)
     expected = track_here(scene)
 
