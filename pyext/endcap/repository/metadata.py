@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 RTDETR_DECODER = "RTDETRDecoder"  # `head` in the metadata of Ultralytics' RT-DETR
-_CONFIG = "config.json"
 _PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 _MAX_BYTES = 16 * 2**20  # with the names of some ten thousand classes
 _MAX_CLASSES = 1_000_000
@@ -24,16 +23,11 @@ _TASKS = {
 
 @dataclass(frozen=True)
 class ImageProcessor:
-    """How a file next to a network says that its images are prepared.
+    """How a file next to a network says that its images are prepared."""
 
-    Attributes:
-        source: The file, in words.
-        is_timm: Whether it is `pretrained_cfg` of timm's config.json, not transformers'.
-    """
-
-    source: str
+    source: str  # the file, in words
     content: Mapping[str, Any]
-    is_timm: bool
+    is_timm: bool  # whether it is `pretrained_cfg` of timm's config.json, not transformers'
 
 
 @dataclass(frozen=True)
@@ -63,8 +57,7 @@ def read_metadata(metadata: Mapping[str, str]) -> NetworkMetadata:
     """Return the metadata of a file; a value in a form that is not understood counts as none."""
     arguments = _literal(metadata.get("args", ""))
     arguments = arguments if isinstance(arguments, dict) else {}
-    has_nms = arguments.get("nms") is True
-    batch = arguments.get("batch")
+    has_nms, batch = arguments.get("nms") is True, arguments.get("batch")
     names = _class_names(_literal(metadata.get("names", "")))
     return NetworkMetadata(
         names=names,
@@ -88,25 +81,27 @@ def _literal(text: str) -> Any:
         return None
 
 
-def _class_names(value: Any) -> tuple[str, ...] | None:
-    """Return the names of a list, or of a dict by numbers from 0, which may be texts."""
+def _class_names(value: Any, *, only_texts: bool = False) -> tuple[str, ...] | None:
+    """Return the names of a list, or of a dict by numbers from 0, which may be texts.
+
+    `only_texts` leaves the name of a class empty that is not a text.
+    """
     with contextlib.suppress(TypeError, ValueError):  # of keys; a number too long to print
         if isinstance(value, dict):
             by_id = {int(key): each for key, each in value.items()}
             value = [by_id.get(number) for number in range(len(by_id))]
         if isinstance(value, (list, tuple)) and value and None not in value:
-            return tuple(map(str, value))
+            return tuple("" if only_texts and type(n) is not str else str(n) for n in value)
     return None
 
 
 def _pair(value: Any) -> tuple[int, int] | None:
     """Two numbers from 1 to the largest int32; one is both."""
     numbers = [value, value] if type(value) is int else value
-    if not isinstance(numbers, (list, tuple)) or len(numbers) != 2:
-        return None
-    if not all(type(number) is int and 0 < number < 2**31 for number in numbers):
-        return None
-    return (numbers[0], numbers[1])
+    is_pair = isinstance(numbers, (list, tuple)) and len(numbers) == 2
+    if is_pair and all(type(number) is int and 0 < number < 2**31 for number in numbers):
+        return (numbers[0], numbers[1])
+    return None
 
 
 def add_companions(metadata: NetworkMetadata, network: Path) -> NetworkMetadata:
@@ -121,7 +116,7 @@ def add_companions(metadata: NetworkMetadata, network: Path) -> NetworkMetadata:
         return metadata
     folder = network.resolve().parent
     for each in (network.parent, *([folder.parent] if folder.name == "onnx" else [])):
-        config = _read_json(each / _CONFIG)
+        config = _read_json(each / "config.json")
         processor = _find_processor(each, config)
         if config or processor:
             return _complete(metadata, config, processor)
@@ -138,22 +133,23 @@ def _find_processor(folder: Path, config: Mapping[str, Any]) -> ImageProcessor |
     timm = config.get("pretrained_cfg")
     if not isinstance(timm, dict):
         return None
-    return ImageProcessor(f"pretrained_cfg in {_CONFIG} next to the network", timm, is_timm=True)
+    return ImageProcessor("pretrained_cfg in config.json next to the network", timm, is_timm=True)
 
 
 def _complete(
     metadata: NetworkMetadata, config: Mapping[str, Any], processor: ImageProcessor | None
 ) -> NetworkMetadata:
     is_timm = isinstance(config.get("pretrained_cfg"), dict)
-    names = _label_names(config)
+    given = config.get("id2label") or config.get("label_names")
+    names = _class_names(given, only_texts=True)
     count = len(names) if names else config.get("num_classes") if is_timm else None
     if type(count) is not int or not 0 < count <= _MAX_CLASSES:
         count = None
     if names and all(name == f"LABEL_{number}" for number, name in enumerate(names)):
         names = None
     architectures = config.get("architectures")
-    first = architectures[0] if isinstance(architectures, list) and architectures else ""
-    task = next((task for end, task in _TASKS.items() if str(first).endswith(end)), "")
+    first = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    task = next((task for end, task in _TASKS.items() if first.endswith(end)), "")
     if is_timm and count:
         task = "classify"
     elif not task and processor and processor.content.get("format") == "coco_detection":
@@ -161,7 +157,7 @@ def _complete(
     return replace(
         metadata,
         names=metadata.names or names,
-        names_source=metadata.names_source if metadata.names else f"{_CONFIG} next to the network",
+        names_source=metadata.names_source if metadata.names else "config.json next to the network",
         num_classes=metadata.num_classes or count,
         task=metadata.task or task,
         processor=processor,
@@ -176,17 +172,3 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _label_names(config: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return transformers' id2label, or timm's label_names."""
-    labels = config.get("id2label")
-    ordered = config.get("label_names")
-    if isinstance(labels, dict):
-        if set(labels) != set(map(str, range(len(labels)))):
-            return None
-        ordered = [labels[str(number)] for number in range(len(labels))]
-    if not isinstance(ordered, list):
-        return None
-    names = tuple(name if isinstance(name, str) else "" for name in ordered)
-    return names if any(names) else None
