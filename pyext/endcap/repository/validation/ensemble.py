@@ -27,11 +27,7 @@ _LABELS = "labels"
 
 @dataclass(frozen=True)
 class RepositoryModels:
-    """The other models of the repository.
-
-    Attributes:
-        folders: Every folder; models and interfaces: those that could be read.
-    """
+    """All folders of the repository, and the models in them that could be read."""
 
     folders: frozenset[str]
     models: Mapping[str, Model]
@@ -40,44 +36,31 @@ class RepositoryModels:
 
 @dataclass(frozen=True)
 class _Step:
-    """One step; `interface` is None where the model's is not known."""
-
     text: str  # such as `step detector`
     name: str
-    version: int
     block: Block
-    interface: Interface | None
+    interface: Interface | None  # None where the model's is not known
     inputs: tuple[_End, ...]
     outputs: tuple[_End, ...]
 
 
 @dataclass(frozen=True)
 class _End:
-    """Producer or consumer of a tensor of the ensemble: a step, or itself where `step` is "".
-
-    Attributes:
-        key, tensor: The name in the step's model, and the one in the ensemble.
-        step: Such as `step detector`; `name` is the model's.
-        port: The tensor in the model, None where it is not known.
-        max_batch_size: Of the model; None where it is not known.
-    """
+    """Producer or consumer of a tensor of the ensemble: a step, or itself where `step` is ""."""
 
     line: int
-    key: str
-    tensor: str
-    step: str
-    name: str
-    port: Port | None
-    max_batch_size: int | None
+    key: str  # the tensor's name in the step's model
+    tensor: str  # and in the ensemble
+    step: str  # such as `step detector`
+    name: str  # the model's
+    port: Port | None  # the tensor in the model, None where it is not known
+    max_batch_size: int | None  # of the model, None where it is not known
 
     def whole_dims(self, dims: Dims) -> Dims | None:
         """Return the shape with the batch dimension; None where it is not known to have one."""
         if self.max_batch_size is None:
             return None
         return (None, *dims) if self.max_batch_size else dims
-
-
-_Ends = Mapping[str, Sequence[_End]]
 
 
 def check_ensemble(ensemble: Model, known: RepositoryModels) -> Iterator[Finding]:
@@ -118,22 +101,18 @@ def _read_step(number: int, block: Block, known: RepositoryModels) -> _Step:
 
     def ends(field: str, ports: Mapping[str, Port] | None) -> tuple[_End, ...]:
         largest = interface.max_batch_size if interface else None
-        read = [
-            _End(
-                entry.line, key, entry.value("value"), where, name, (ports or {}).get(key), largest
-            )
-            for key, (*_, entry) in block.entries(field).items()
-        ]
+        read = []
+        for key, (*_, entry) in block.entries(field).items():
+            port = (ports or {}).get(key)
+            read.append(_End(entry.line, key, entry.value("value"), where, name, port, largest))
         return tuple(sorted(read, key=lambda end: (end.line, end.key)))
 
     inputs = ends("input_map", interface.inputs if interface else None)
     outputs = ends("output_map", interface.outputs if interface else None)
-    version = read_integer(block.value("model_version"))
-    return _Step(where, name, version, block, interface, inputs, outputs)
+    return _Step(where, name, block, interface, inputs, outputs)
 
 
 def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterator[Finding]:
-    """Check that the model exists, takes and gives what the maps say."""
     line = step.block.find_line("model_name")
     if step.name not in known.folders:
         problem = f"{step.text} calls a model that is not in the repository"
@@ -163,21 +142,21 @@ def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterat
 
 def _check_version(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterator[Finding]:
     model = known.models.get(step.name)
-    if model is None or step.version == -1 or not model.versions:
+    version = read_integer(step.block.value("model_version"))
+    if model is None or version == -1 or not model.versions:
         return
     loaded = model.loaded_versions()
-    if step.version not in loaded:
+    if version not in loaded:
         is_given = any(field.name == "model_version" for field in step.block.fields)
         without = "" if is_given else ", for want of a model_version,"
         yield ensemble.error(
             step.block.find_line("model_version"),
-            f"{step.text} asks for version {step.version}{without} of {step.name}, and Triton "
+            f"{step.text} asks for version {version}{without} of {step.name}, and Triton "
             f"loads {', '.join(map(str, loaded))}; write model_version: -1, which is the newest",
         )
 
 
 def _check_batch(ensemble: Model, steps: Sequence[_Step]) -> Iterator[Finding]:
-    """Check that every step takes the ensemble's largest batch."""
     largest = ensemble.largest_batch or 0
     # A step whose max_batch_size is 0 is checked by the shapes of its tensors.
     sizes = {s.name: s.interface.max_batch_size or largest for s in steps if s.interface}
@@ -196,11 +175,7 @@ def _check_dataflow(
 ) -> Iterator[Finding]:
     """Check that every tensor is produced once, taken, and of the produced type.
 
-    Args:
-        ensemble: The ensemble.
-        steps: Its steps.
-        maps_are_complete: No entry of a map is missing or misspelt; else a tensor that nothing
-            takes follows from that.
+    A tensor that nothing takes may follow from a missing or misspelt entry of a map.
     """
     producers = _ends(ensemble, "input", [end for step in steps for end in step.outputs])
     consumers = _ends(ensemble, "output", [end for step in steps for end in step.inputs])
@@ -236,9 +211,9 @@ def _check_dataflow(
                 yield from _check_agreement(ensemble, producer, consumer, tensor)
 
 
-def _ends(ensemble: Model, side: str, of_steps: Sequence[_End]) -> _Ends:
+def _ends(ensemble: Model, side: str, of_steps: Sequence[_End]) -> dict[str, list[_End]]:
     """Return the producers by tensor, beginning with the ensemble's inputs; or all consumers."""
-    ends: dict[str, list[_End]] = defaultdict(list)
+    ends = defaultdict(list)
     for name, port in declared_ports(ensemble, side).items():
         line = (port.block or ensemble.config).find_line("name")
         ends[name].append(_End(line, name, name, "", "", port, ensemble.largest_batch))
@@ -296,7 +271,6 @@ def _advice(producer: _End, consumer: _End, what: str) -> str:
 
 
 def _check_class_names(ensemble: Model, called: Sequence[Model]) -> Iterator[Finding]:
-    """Check that the parameter `labels` has a name for each class of the postprocess step."""
     given = ensemble.parameters.get(_LABELS)
     if not given:
         return

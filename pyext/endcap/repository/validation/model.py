@@ -32,14 +32,10 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: in which file and line, of which model, and what to do about it.
-
-    Attributes:
-        line: None where no line is wrong, as with a missing folder.
-    """
+    """One thing that is wrong: in which file and line, of which model, and what to do about it."""
 
     file: Path
-    line: int | None
+    line: int | None  # None where no line is wrong, as with a missing folder
     severity: Severity
     model: str
     problem: str
@@ -63,9 +59,9 @@ class Report:
 
     def with_errors_for_warnings(self) -> Report:
         """Return the same report in which every warning is an error."""
-        stricter = {Severity.WARNING: Severity.ERROR}
         findings = [
-            replace(f, severity=stricter.get(f.severity, f.severity)) for f in self.findings
+            replace(each, severity=Severity.ERROR) if each.severity is Severity.WARNING else each
+            for each in self.findings
         ]
         return Report(self.model_count, findings)
 
@@ -170,36 +166,27 @@ def read_model(folder: Path) -> Model | Finding:
 
 @dataclass(frozen=True)
 class Port:
-    """One input or output, without the batch dimension where the model has one.
-
-    Attributes:
-        block: Where it is declared in config.pbtxt; None where the backend completes it.
-        determined_by: The parameters on which it depends, "" where none are known.
-    """
+    """One input or output, without the batch dimension where the model has one."""
 
     tensor: TensorSpec
-    block: Block | None = None
+    block: Block | None = None  # in config.pbtxt; None where the backend completes it
     optional: bool = False
-    determined_by: str = ""
+    determined_by: str = ""  # the parameters on which it depends, where any are known
 
 
 @dataclass(frozen=True)
 class Interface:
     """All inputs and outputs by name, and the largest batch.
 
-    Attributes:
-        inputs, outputs: None where they are unknown. They are where the model has a finding about
-            them: nothing is concluded from a mistake.
-        max_batch_size: 0 where the model has no batch dimension, None where it is not known.
-        contradictory: What is declared is not what the model's parameters determine.
-        normalization: By which the model's network begins; None where there is none.
+    Inputs and outputs are None where they are unknown. They are where the model has a finding about
+    them: nothing is concluded from a mistake.
     """
 
     inputs: Mapping[str, Port] | None
     outputs: Mapping[str, Port] | None
-    max_batch_size: int | None
-    contradictory: bool = False
-    normalization: Normalization | None = None
+    max_batch_size: int | None  # 0 without a batch dimension, None where it is not known
+    contradictory: bool = False  # what is declared is not what the parameters determine
+    normalization: Normalization | None = None  # by which the model's network begins
 
 
 def declared_ports(model: Model, side: str) -> dict[str, Port]:
