@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,23 +65,17 @@ def try_network(
     batches = [images[:1], images[1:]]
     if in_batch and image.batch is None:
         batches.append(images)
+    feeds = [
+        [batch if image.has_batch else batch[0], *image.constants.values()] for batch in batches
+    ]
     # A model that is edited in memory does not find weights in other files.
     is_whole = not network.external_files
     has_ids = any(spec.data_type in ("INT32", "INT64") for spec in network.outputs)
     activations = _find_activations(network.model.graph) if is_whole and has_ids else {}
-    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as name:
-        for number, batch in enumerate(batches):
-            fed = batch if image.has_batch else batch[0]
-            np.savez(Path(name) / f"input_{number}.npz", fed, *image.constants.values())
-        request = {
-            "inputs": [image.name, *image.constants],
-            "runs": len(batches),
-            "more_outputs": [*activations],
-            "folder": name,
-        }
-        response = _run_worker(network, request, options)
-        results = [_load(Path(name) / f"output_{n}.npz", response) for n in range(len(batches))]
-    if error := next((each["error"] for each in response["runs"][:2] if "error" in each), ""):
+    request = {"inputs": [image.name, *image.constants], "more_outputs": [*activations]}
+    response, results = _run_worker(network, feeds, request, options)
+    runs = response["runs"]
+    if error := next((each["error"] for each in runs[:2] if "error" in each), ""):
         _refuse_memory(network, options, error)
         is_odd = any(dim % 32 for dim in image.dims if dim > _MAX_CHANNELS)  # not the usual stride
         raise RepositoryError(
@@ -91,17 +85,28 @@ def try_network(
     first, second = (
         {spec.name: each[spec.name] for spec in network.outputs} for each in results[:2]
     )
-    outputs = tuple(
-        _read_output(name, array, second[name], image, response) for name, array in first.items()
-    )
-    for output in outputs:
-        if not output.data_type and not output.values.size:
+    outputs = []
+    for (name, array), data_type, dynamic in zip(
+        first.items(), runs[0]["types"], response["dynamic"], strict=False
+    ):
+        if data_type not in TRITON_TYPES and not array.size:
             raise RepositoryError(
-                f"{network.path} gives {output.name} as no tensor, and only tensors can be passed "
+                f"{network.path} gives {name} as no tensor, and only tensors can be passed "
                 "on; export it without what makes that, such as a classifier's ZipMap"
             )
-    varying = [name for name in first if first[name].shape != second[name].shape]
-    varying += [name for name, array in first.items() if not array.size and name not in varying]
+        has_batch = array.shape[:1] == (1,)  # else the output for one image has no batch dimension
+        # The first of one or two dimensions that is dynamic, and not a batch.
+        has_rows = image.batch == 1 and array.ndim in (1, 2) and dynamic[:1] == [True]
+        output = NetworkOutput(
+            name=name,
+            data_type=TRITON_TYPES.get(data_type, ""),
+            has_batch=has_batch,
+            is_dynamic=tuple(dynamic),
+            values=(array[0] if has_batch else array).astype(np.float64),
+            rows_vary=array.shape != second[name].shape or not array.size or has_rows,
+        )
+        outputs.append(output)
+    varying = [n for n, each in first.items() if each.shape != second[n].shape or not each.size]
     rows_error = ""
     if varying:
         counts = " and ".join(str(list(each[varying[0]].shape)) for each in (first, second))
@@ -109,26 +114,21 @@ def try_network(
             f"{network.path} gives as many rows of {varying[0]} as it finds ({counts} for two "
             "images of noise); export it with a fixed number, filled up"
         )
-    trial = Trial(outputs, rows_error, score_columns=_count_scores(activations, results[0]))
-    if len(batches) < 3:
-        return trial
-    if "error" in response["runs"][2]:
+    score_columns = _count_scores(activations, results[0])
+    trial = Trial(tuple(outputs), rows_error, score_columns=score_columns)
+    if len(runs) == 3 and "error" in runs[2]:
         return replace(trial, one_image="the trial run fails with 2 images at once")
-    both = {name: results[2][name] for name in first}
+    if len(runs) < 3 or varying:
+        return trial
+    differing = set()
     for name, array in first.items():
-        expected = (2 * array.shape[0], *array.shape[1:]) if array.ndim else ()
-        if not varying and both[name].shape != expected:
-            reason = (
-                f"{name} is {list(array.shape)} for one image and {list(both[name].shape)} for 2"
-            )
+        both = results[2][name]
+        if both.shape != ((2 * array.shape[0], *array.shape[1:]) if array.ndim else ()):
+            reason = f"{name} is {list(array.shape)} for one image and {list(both.shape)} for 2"
             return replace(trial, one_image=reason)
-    differing = {
-        number
-        for name, array in both.items()
-        if not varying and array.ndim and array.dtype.kind == "f"
-        for number, half in enumerate(np.split(array, 2))
-        if _differ((first, second)[number][name], half)
-    }
+        if array.ndim and array.dtype.kind == "f":
+            alone = zip((array, second[name]), np.split(both, 2), strict=True)
+            differing |= {number for number, pair in enumerate(alone) if _differ(*pair)}
     if 0 in differing:
         mixed = (
             f"{network.path} mixes the images of a batch: an output of an image is another next to "
@@ -138,37 +138,6 @@ def try_network(
         return replace(trial, batch_error=mixed)
     left_out = "in a batch of two images the second gets other outputs than alone"
     return replace(trial, one_image=left_out if differing else "")
-
-
-def _load(file: Path, response: Mapping[str, Any]) -> Arrays:
-    if not file.exists():
-        return {}
-    with np.load(file) as arrays:
-        return {name: arrays[f"arr_{number}"] for number, name in enumerate(response["names"])}
-
-
-def _read_output(
-    name: str,
-    array: NDArray[Any],
-    other: NDArray[Any],
-    image: NetworkInput,
-    response: Mapping[str, Any],
-) -> NetworkOutput:
-    number = response["names"].index(name)
-    dynamic = tuple(response["dynamic"][number])
-    # The output for one image has a batch dimension of 1, or none at all.
-    has_batch = array.shape[:1] == (1,)
-    item = array[0] if has_batch else array
-    # The first of one or two dimensions that is dynamic, and not a batch.
-    has_rows = image.batch == 1 and array.ndim in (1, 2) and dynamic[:1] == (True,)
-    return NetworkOutput(
-        name=name,
-        data_type=TRITON_TYPES.get(response["runs"][0]["types"][number], ""),
-        has_batch=has_batch,
-        is_dynamic=dynamic,
-        values=item.astype(np.float64),
-        rows_vary=array.shape != other.shape or not array.size or has_rows,
-    )
 
 
 def _differ(one: NDArray[Any], other: NDArray[Any]) -> bool:
@@ -221,43 +190,70 @@ def _count_scores(activations: Mapping[str, str], arrays: Arrays) -> tuple[str, 
 
 
 def _run_worker(
-    network: OnnxFile, request: Mapping[str, Any], options: InitOptions
-) -> dict[str, Any]:
-    """Return the response of `network_worker`, which ends with this call and this process."""
+    network: OnnxFile,
+    feeds: Sequence[Sequence[NDArray[Any]]],
+    request: Mapping[str, Any],
+    options: InitOptions,
+) -> tuple[dict[str, Any], list[Arrays]]:
+    """Return the response of `network_worker` and the outputs of each run.
+
+    The process ends with this call and this process.
+    """
     if importlib.util.find_spec("onnxruntime") is None:
         raise RepositoryError(
             "trying the network takes onnxruntime, which cannot be imported (it is not "
             f"installed); run `{install_command('init')}`"
         )
-    whole = {
-        "path": str(network.path),
-        "file": str(network.file),
-        "memory_bytes": int(options.trial_memory * _GIB),
-        "parent": os.getpid(),
-        **request,
-    }
     with (
+        tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as folder,
         tempfile.TemporaryFile() as stderr,
+    ):
+        for number, arrays in enumerate(feeds):
+            np.savez(Path(folder) / f"input_{number}.npz", *arrays)
+        whole = {
+            "path": str(network.path),
+            "file": str(network.file),
+            "memory_bytes": int(options.trial_memory * _GIB),
+            "parent": os.getpid(),
+            "folder": folder,
+            "runs": len(feeds),
+            **request,
+        }
         # A separate session: Ctrl-C is for this process, which then ends the other one.
-        subprocess.Popen(
+        with subprocess.Popen(
             worker_command("endcap.repository.network_worker"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             start_new_session=True,
-            env={**os.environ, "TMPDIR": request["folder"]},  # ONNX Runtime leaves files there
-        ) as process,
-    ):  # fmt: skip
-        try:
-            output, _ = process.communicate(json.dumps(whole).encode(), options.trial_timeout)
-        except subprocess.TimeoutExpired as error:
-            raise RepositoryError(
-                f"{network.path} is not done with its trial run after {options.trial_timeout:g} "
-                "seconds; give --trial-timeout more seconds if the network is that slow here"
-            ) from error
-        finally:
-            process.kill()
+            env={**os.environ, "TMPDIR": folder},  # ONNX Runtime leaves files there
+        ) as process:  # fmt: skip
+            try:
+                output, _ = process.communicate(json.dumps(whole).encode(), options.trial_timeout)
+            except subprocess.TimeoutExpired as error:
+                raise RepositoryError(
+                    f"{network.path} is not done with its trial run after "
+                    f"{options.trial_timeout:g} seconds; give --trial-timeout more seconds if the "
+                    "network is that slow here"
+                ) from error
+            finally:
+                process.kill()
         stderr.seek(0)
         printed = stderr.read().decode(errors="replace")
-    code = process.returncode
+        response = _read_response(network, options, process.returncode, output, printed)
+        results: list[Arrays] = []
+        for number, run in enumerate(response["runs"]):
+            if "error" in run:
+                results.append({})
+                continue
+            with np.load(Path(folder) / f"output_{number}.npz") as arrays:
+                names = enumerate(response["names"])
+                results.append({name: arrays[f"arr_{k}"] for k, name in names})
+    return response, results
+
+
+def _read_response(
+    network: OnnxFile, options: InitOptions, code: int, output: bytes, printed: str
+) -> dict[str, Any]:
+    """Return what the worker wrote; RepositoryError for an error or a crash."""
     last_line = printed.strip()[-_SHOWN_CHARACTERS:].rpartition("\n")[2].rstrip(".")
     response: dict[str, Any] = json.loads(output) if code == 0 else {"error": last_line}
     if "error" not in response:
