@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,7 @@ class NetworkInput:
     @property
     def dims(self) -> tuple[int, int, int]:
         """The dimensions of one image."""
-        height, width = self.size
-        if self.layout == "nchw":
-            return (self.channels, height, width)
-        return (height, width, self.channels)
+        return (self.channels, *self.size) if self.layout == "nchw" else (*self.size, self.channels)
 
 
 def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> NetworkInput:
@@ -218,10 +215,8 @@ class NetworkOutput:
         if edit.adds_batch:  # also where the first dimension is 1
             values, is_dynamic = values.reshape(self.shape), (False, *is_dynamic)
         if edit.shape:
-            values, is_dynamic = (
-                values.reshape(edit.shape),
-                (is_dynamic[0], *[False] * len(edit.shape)),
-            )
+            values = values.reshape(edit.shape)
+            is_dynamic = (is_dynamic[0], *[False] * len(edit.shape))
         if appended is not None:
             values = np.hstack([values, appended.values.reshape(-1, 1)])
         if edit.transposes:
@@ -234,6 +229,13 @@ class NetworkOutput:
     def with_batch(self) -> NetworkOutput:
         """Return the output with a batch dimension, which an edit may add."""
         return self if self.has_batch else self.edited(OutputEdit(adds_batch=True))
+
+    def with_free_batch(self) -> NetworkOutput:
+        """Return the output with a dynamic batch dimension, which an edit may declare."""
+        if self.is_dynamic[:1] != (False,):
+            return self
+        edit = replace(self.edit, frees_batch=True)
+        return replace(self, is_dynamic=(True, *self.is_dynamic[1:]), edit=edit)
 
 
 def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:

@@ -25,6 +25,7 @@ from endcap.repository.options import (
 )
 from endcap.repository.stage_parameters import ClassNames, StageParameters, choose_parameters
 from endcap.repository.trial_run import Trial, has_suppression, try_network
+from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.model_contract import TensorContract, postprocess_contract, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
@@ -68,12 +69,12 @@ class Plan:
     dropped: tuple[str, ...] = ()  # outputs that are removed from the network
 
     @property
-    def served(self) -> tuple[TensorSpec, ...]:
-        """Outputs of the network's model."""
-        return tuple(
-            TensorSpec(output.name, output.data_type, output.served_dims)
-            for output in self.head.inputs.values()
-        )
+    def served(self) -> dict[str, TensorSpec]:
+        """Outputs of the network's model, by the inputs of postprocess."""
+        return {
+            part: TensorSpec(output.name, output.data_type, output.served_dims)
+            for part, output in self.head.inputs.items()
+        }
 
     @property
     def is_classifier(self) -> bool:
@@ -126,26 +127,22 @@ class Plan:
     @property
     def our_backends(self) -> dict[str, str]:
         """The backends of endcap that the models run in, by model."""
-        names, options = self.names, self.options
-        needed = {
-            names.preprocess: ("preprocess", options.preprocess == "cpp"),
-            names.network: ("onnx", self.options.runtime == "endcap_onnx"),
-            names.postprocess: ("postprocess", options.postprocess == "cpp"),
-        }
-        return {
-            model: f"endcap_{stage}"
-            for model, (stage, is_ours) in needed.items()
-            if model and is_ours
-        }
+        names, options, backends = self.names, self.options, {}
+        if options.preprocess == "cpp":
+            backends[names.preprocess] = PREPROCESS_BACKEND
+        if options.runtime == "endcap_onnx":
+            backends[names.network] = options.runtime
+        if self.has_postprocess and options.postprocess == "cpp":
+            backends[names.postprocess] = POSTPROCESS_BACKEND
+        return backends
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:
         """Outputs of the ensemble: of postprocess, or else the network's own."""
         if not self.has_postprocess:
             sides = preprocess_contract(decided_values(self.preprocess)).outputs
-            own = zip(self.head.inputs, self.served, strict=True)
             return (
-                *(TensorSpec(name, spec.data_type, spec.dims) for name, spec in own),
+                *(replace(spec, name=name) for name, spec in self.served.items()),
                 *(spec for spec in sides if spec.name in ("geometry", "status")),
             )
         made = postprocess_contract(decided_values(self.postprocess)).outputs
@@ -216,7 +213,6 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
 
 
 def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratch: Path) -> Plan:
-    """Return the plan for a network whose image input is known."""
     # Refuses a size before an image of that size is made.
     preprocess_contract({"size": f"{image.size[0]},{image.size[1]}"})
     trial, batch, batch_reason = _try(network, image, options)
@@ -236,17 +232,8 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
         batch, batch_reason = 1, "the trial run fails or gives other results with two images"
     elif fixed and batch == 1:
         batch_reason = batch_reason or f"the file declares {fixed[0]} for one image"
-    elif fixed:  # servers refuse to batch with such an output
-        inputs = {
-            part: replace(
-                each,
-                is_dynamic=(True, *each.is_dynamic[1:]),
-                edit=replace(each.edit, frees_batch=True),
-            )
-            if each.name in fixed
-            else each
-            for part, each in inputs.items()
-        }
+    else:  # servers refuse to batch with an output of a fixed batch
+        inputs = {part: each.with_free_batch() for part, each in inputs.items()}
     if is_for_one or (batch_reason and batch == 1):  # whatever the file declares
         image = replace(image, batch=1)
     # Servers do not batch with such an output, read or not.

@@ -218,8 +218,7 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
     values = preprocess.parameters
     rows = (-1,) if plan.slices else ()
     parts = [
-        TensorSpec(part, spec.data_type, (*rows, *spec.dims))
-        for part, spec in zip(plan.head.inputs, plan.served, strict=True)
+        replace(spec, name=part, dims=(*rows, *spec.dims)) for part, spec in plan.served.items()
     ]
     if plan.has_postprocess:
         contract = postprocess_contract(decided_values(plan.postprocess))
@@ -273,8 +272,8 @@ def _declare_outputs(plan: Plan, *, whole: bool) -> list[TensorSpec]:
     """
     leaves_open = plan.options.runtime in ("endcap_onnx", "onnxruntime")
     declared = []
-    for spec, output in zip(plan.served, plan.head.inputs.values(), strict=True):
-        free = zip(spec.dims, output.is_dynamic[1:], strict=True)
+    for part, spec in plan.served.items():
+        free = zip(spec.dims, plan.head.inputs[part].is_dynamic[1:], strict=True)
         dims = tuple(-1 if is_free else dim for dim, is_free in free) if leaves_open else spec.dims
         declared.append(replace(spec, dims=(1, *dims) if whole else dims))
     return declared

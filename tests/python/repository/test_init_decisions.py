@@ -58,7 +58,7 @@ def test_grids_determine_the_family(
     assert plan.head.num_classes == 3
     assert ", ".join(map(str, strides)) in plan.head.reason
     assert plan.preprocess["size"].value == f"{size[0]},{size[1]}"
-    assert plan.served[0].dims == plan.head.inputs["head"].dims
+    assert plan.served["head"].dims == plan.head.inputs["head"].dims
 
 
 def test_ultralytics_classifiers_bring_their_own_recipe(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_name_that_no_file_can_hold_costs_that_name_alone(names: str, tmp_path
 def test_an_output_of_another_type_is_cast(tmp_path: Path) -> None:
     network = families.efficient_nms(ids="int64")
     plan = plan_network(network, tmp_path, num_classes=6, preset="ultralytics")
-    assert [str(each) for each in plan.served][::3] == [
+    assert [str(each) for each in plan.served.values()][::3] == [
         "num_dets INT32 [1]",
         "det_classes INT64 [20]",
     ]
@@ -157,7 +157,7 @@ def test_operators_of_tensorrt_are_not_run(tmp_path: Path) -> None:
     options = InitOptions(runtime="tensorrt", num_classes=6, preset="ultralytics")
     plan = make_plan(model, options, tmp_path)
     assert plan.head.family == "efficient_nms"
-    assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
+    assert [spec.dims for spec in plan.served.values()] == [(1,), (20, 4), (20,), (20,)]
 
 
 def test_weights_listed_as_inputs_are_not_inputs(tmp_path: Path) -> None:
