@@ -17,14 +17,9 @@ class RepositoryError(EndcapError, RuntimeError):
 
 
 class MissingOptionError(RepositoryError):
-    """Information that only the user has: each of `reasons` says what is unknown and what to give.
-
-    Attributes:
-        reasons: Complete messages, which do not depend on each other.
-    """
+    """Information that only the user has: `reasons` says what to give, each in one message."""
 
     def __init__(self, path: Path, *reasons: str) -> None:
-        """Make one message of all reasons."""
         self.reasons = reasons
         message = "; ".join(reasons)
         if len(reasons) > 1:

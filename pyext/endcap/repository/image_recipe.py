@@ -18,7 +18,7 @@ from endcap.repository.input_normalization import RAW_PIXELS, Normalization
 from endcap.repository.metadata import RTDETR_DECODER, ImageProcessor
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import OnnxFile
-from endcap.repository.options import AS_GIVEN, NO_HEAD, Decision, InitOptions
+from endcap.repository.options import AS_GIVEN, NO_HEAD, Decision, InitOptions, with_reason
 
 # The presets to choose from, by head family.
 _CANDIDATES = {
@@ -95,8 +95,7 @@ def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRec
     """Return the recipe of a detector that resizes and normalises by itself."""
     reason = "the network normalises and resizes by itself, as torchvision's detectors do"
     operators = {node.op_type for node in network.model.graph.node}
-    whole = inside.whole.parameters()
-    parameters = {name: Decision(value, reason) for name, value in whole.items()}
+    parameters = with_reason(inside.whole.parameters(), reason)
     if "Softmax" not in operators or "RoiAlign" in operators:
         why = (
             "torchvision's detectors, but for SSD, keep the aspect ratio; exported with a shorter "
@@ -119,9 +118,8 @@ def _follow(processor: ImageProcessor, size: tuple[int, int], *, is_detector: bo
         fit = _read_fit(content, size, is_detector=is_detector)
         values = {**fit, **_read_values(content)}
     preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
-    parameters = {name: Decision(value, processor.source) for name, value in values.items()}
     nearest = Decision(preset, f"{processor.source}, on Pillow images")
-    return ImageRecipe(nearest, parameters, is_certain=True)
+    return ImageRecipe(nearest, with_reason(values, processor.source), is_certain=True)
 
 
 def _read_fit(

@@ -32,16 +32,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Normalization:
-    """(x * scale - mean) / std of each channel, by preprocess or by a network, whose scale is 1.
-
-    Attributes:
-        operators: Those of the network that compute it, in their order.
-    """
+    """(x * scale - mean) / std of each channel, by preprocess or by a network, whose scale is 1."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     scale: float = 1.0
-    operators: tuple[str, ...] = field(default=(), compare=False)
+    operators: tuple[str, ...] = field(default=(), compare=False)  # of the network, in their order
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, str], channels: int = 3) -> Normalization:

@@ -13,25 +13,23 @@ from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
 _MEMORY_LOCATION = "_ORT_MEM_ADDR_"
+_EXPORTS = (
+    "give an ONNX file, exported by `yolo export model=MODEL.pt format=onnx` (ultralytics), "
+    "torch.onnx.export, `optimum-cli export onnx` (transformers), `python -m tf2onnx.convert` "
+    "(TensorFlow) or `paddle2onnx`; for a TensorRT engine the file that it was made from"
+)
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A network's inputs and outputs, with the batch dimension, and what is declared about it.
+    """A network's inputs and outputs, with the batch dimension, and what is declared about it."""
 
-    Attributes:
-        path: As the user gave it.
-        file: What is to be run and copied, `path` itself unless it was converted.
-        external_files: The files that hold weights, all of them there and within the folder of
-            `file`, by the location that `file` gives for them.
-    """
-
-    path: Path
-    file: Path
+    path: Path  # as the user gave it
+    file: Path  # what is to be run and copied: `path`, or its edited copy
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metadata: NetworkMetadata
-    external_files: Mapping[str, Path]
+    external_files: Mapping[str, Path]  # of weights, by the location that `file` gives
     model: Any  # onnx.ModelProto, external weights not loaded
 
     def weight_names(self) -> dict[str, str]:
@@ -59,13 +57,6 @@ class OnnxFile:
                 if entry.key == "location":
                     entry.value = locations[entry.value]
         return bytes(model.SerializeToString())
-
-
-_EXPORTS = (
-    "give an ONNX file, exported by `yolo export model=MODEL.pt format=onnx` (ultralytics), "
-    "torch.onnx.export, `optimum-cli export onnx` (transformers), `python -m tf2onnx.convert` "
-    "(TensorFlow) or `paddle2onnx`; for a TensorRT engine the file that it was made from"
-)
 
 
 def read_onnx(path: Path) -> OnnxFile:

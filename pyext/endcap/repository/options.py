@@ -40,6 +40,11 @@ class Decision:
         return self.reason == AS_GIVEN
 
 
+def with_reason(values: Mapping[str, str], reason: str) -> dict[str, Decision]:
+    """Return the decisions for values that have one reason."""
+    return {name: Decision(value, reason) for name, value in values.items()}
+
+
 def decided_values(decisions: Mapping[str, Decision]) -> dict[str, str]:
     """Return the values without the reasons."""
     return {name: decision.value for name, decision in decisions.items()}

@@ -23,7 +23,7 @@ from endcap.repository.head_evidence import (
 )
 from endcap.repository.metadata import RTDETR_DECODER
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
-from endcap.repository.options import Decision
+from endcap.repository.options import Decision, with_reason
 from endcap.triton.model_contract import postprocess_contract
 
 QUERIES = range(50, 1001)  # of transformers
@@ -234,7 +234,7 @@ def _yolox(output: NetworkOutput, grids: Grids, *, fits_names: bool) -> Head:
         is_sure=activation is not None and activation.value == "none" and fits_names,
         parameters=parameters,
         preset="ultralytics",
-        recipe={name: Decision(value, reason) for name, value in _YOLOX_RECIPE.items()},
+        recipe=with_reason(_YOLOX_RECIPE, reason),
     )
 
 

@@ -27,6 +27,7 @@ from endcap.repository.options import (
     Decision,
     InitOptions,
     decided_values,
+    with_reason,
 )
 from endcap.triton.labels import read_labels
 from endcap.triton.model_contract import postprocess_contract, preprocess_contract
@@ -58,15 +59,10 @@ class ClassNames:
 
 
 class StageParameters(NamedTuple):
-    """The parameters that have to be written, each with its reason.
+    """The parameters that have to be written, each with its reason."""
 
-    Attributes:
-        preprocess: `preset` first.
-        postprocess: `head` first; empty without a head.
-    """
-
-    preprocess: dict[str, Decision]
-    postprocess: dict[str, Decision]
+    preprocess: dict[str, Decision]  # `preset` first
+    postprocess: dict[str, Decision]  # `head` first; empty without a head
     classes: ClassNames
 
 
@@ -101,7 +97,6 @@ def choose_parameters(
 def _choose_preprocess(
     network: OnnxFile, image: NetworkInput, head: Head, options: InitOptions
 ) -> dict[str, Decision]:
-    """Return the parameters of preprocess."""
     path, settings = network.path, options.settings
     recipe = choose_recipe(network, image, head, options)
     preset = preprocess_contract({"preset": recipe.preset.value}).parameters
@@ -109,7 +104,7 @@ def _choose_preprocess(
     wanted = Normalization.from_parameters({**preset, **decided_values(needed)})
     needed |= _choose_normalization(path, image, wanted, recipe, options)
     given = {name: value for name, value in settings.items() if name in preset}
-    needed |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
+    needed |= with_reason(given, AS_GIVEN)
     written = {"size"}
     if image.normalization is not None:  # else `endcap validate` warns of a repeated preset
         written |= {"scale", *settings} & {*NAMES}
@@ -164,8 +159,7 @@ def _choose_needed(
         # torchvision's transform without its crop and statistics, on what OpenCV reads.
         values = {"resize_shorter": str(min(height, width)), "mean": "0,0,0", "std": "1,1,1"}
         values |= {"exif": "apply", **({"fit": "stretch"} if height != width else {})}
-        reason = "as Ultralytics' classifiers are trained"
-        needed |= {name: Decision(value, reason) for name, value in values.items()}
+        needed |= with_reason(values, "as Ultralytics' classifiers are trained")
     elif settings.get("fit", preset["fit"]) == "center_crop":
         crop, whole = min(map(int, preset["size"].split(","))), int(preset["resize_shorter"])
         resized = round(min(height, width) * whole / crop)
@@ -178,7 +172,7 @@ def _choose_needed(
         needed["resize_shorter"] = Decision(str(resized), reason)
     if metadata.head == RTDETR_DECODER and is_ultralytics:
         reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
-        needed |= {"antialias": Decision("false", reason), "exif": Decision("apply", reason)}
+        needed |= with_reason({"antialias": "false", "exif": "apply"}, reason)
     if missing:
         raise MissingOptionError(path, *missing)
     return needed
@@ -196,27 +190,19 @@ def _choose_normalization(
     Raises:
         RepositoryError: The network does something else than the last steps.
     """
-    inside, is_integer = image.normalization, image.data_type == "UINT8"
-    is_certain = recipe.is_certain and (recipe.preset.is_given or not is_integer)
-    left, reason = (
-        RAW_PIXELS if is_integer else None,
-        "a network that takes UINT8 normalises by itself",
-    )
+    inside, is_integer, preset = image.normalization, image.data_type == "UINT8", recipe.preset
+    is_certain = recipe.is_certain and (preset.is_given or not is_integer)
     if inside is not None and image.data_type != "INT8":
         found = inside.complement(wanted, is_integer=is_integer)
         if found is None and inside.has_mean and not is_certain:
             found = inside.complement(inside.whole, is_integer=is_integer)
         if found is not None:
-            left, reason = found, f"the network itself computes {inside}"
-        elif (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
-            preset = recipe.preset
-            source = f"--preset {preset.value}"
-            if not preset.is_given:
-                source = f"the preset {preset.value} ({preset.reason})"
-            pixels = replace(RAW_PIXELS, scale=inside.whole.scale)
-            choices = (
-                f"{_as_options(pixels)} for pixels from 0 to {255 if inside.takes_bytes else 1}"
-            )
+            return with_reason(found.parameters(), f"the network itself computes {inside}")
+        if (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
+            source = f"the preset {preset.value} ({preset.reason})"
+            source = f"--preset {preset.value}" if preset.is_given else source
+            pixels = _as_options(replace(RAW_PIXELS, scale=inside.whole.scale))
+            choices = f"{pixels} for pixels from 0 to {255 if inside.takes_bytes else 1}"
             if not is_integer:
                 choices += f", or {_as_options(wanted)} for {wanted} in front of it"
             raise RepositoryError(
@@ -224,8 +210,8 @@ def _choose_normalization(
                 f"{source} says {wanted}: they contradict each other; give another "
                 f"--preset, or what the network gets: {choices}"
             )
-    values = left.parameters() if left is not None else {}
-    return {name: Decision(value, reason) for name, value in values.items()}
+    values = RAW_PIXELS.parameters() if is_integer else {}
+    return with_reason(values, "a network that takes UINT8 normalises by itself")
 
 
 def _as_options(normalization: Normalization) -> str:
@@ -236,31 +222,25 @@ def _as_options(normalization: Normalization) -> str:
 def _choose_class_names(
     path: Path, head: Head, metadata: NetworkMetadata, options: InitOptions
 ) -> ClassNames:
-    """Return the names of the classes."""
     known, declared = head.num_classes or options.num_classes, metadata.names
     if options.labels is not None:
-        names = tuple(read_labels(options.labels))
-        if known not in (None, len(names)):
-            raise InvalidArgumentError(
-                f"labels file {options.labels} has {len(names)} lines, and {path} has {known} "
-                "classes; give a file with one name a line, in the order of the class ids"
-            )
+        names, problem = tuple(read_labels(options.labels)), ""
         unusable = [number for number, name in enumerate(names, 1) if not _is_usable(name)]
-        if unusable:
+        if known not in (None, len(names)):
+            problem = f"{len(names)} lines, and {path} has {known} classes"
+        elif unusable:
+            problem = f"no name, or one with control characters, in line {unusable[0]}"
+        if problem:
             raise InvalidArgumentError(
-                f"labels file {options.labels} has no name, or one with control characters, in "
-                f"line {unusable[0]}; give a file with one name a line, in the order of the class "
-                "ids"
+                f"labels file {options.labels} has {problem}; give a file with one name a line, in "
+                "the order of the class ids"
             )
         return ClassNames(names, f"the lines of {options.labels}")
     if declared is None:
         return ClassNames(None, "no names in the metadata; give them with --labels FILE")
     if known not in (None, len(declared)):
-        return ClassNames(
-            None,
-            f"the metadata names {len(declared)}, and the head has {known}; --labels FILE names "
-            "them",
-        )
+        reason = f"the metadata names {len(declared)}, and the head has {known}"
+        return ClassNames(None, f"{reason}; --labels FILE names them")
     kept = tuple(
         class_name(n, each if _is_usable(each) else None) for n, each in enumerate(declared)
     )
@@ -278,21 +258,16 @@ def _is_usable(name: str) -> bool:
 def _choose_postprocess(
     path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
 ) -> dict[str, Decision]:
-    """Return the parameters of postprocess."""
     family, settings = head.family, options.settings
-    counts = [
-        (count, reason)
-        for count, reason in (
-            (head.num_classes, head.classes_reason),
-            (options.num_classes, AS_GIVEN),
-            (len(classes.names or ()) or None, classes.reason),
-        )
-        if count is not None
-    ]
+    count, reason = len(classes.names or ()) or None, classes.reason
+    if head.num_classes is not None:
+        count, reason = head.num_classes, head.classes_reason
+    elif options.num_classes is not None:
+        count, reason = options.num_classes, AS_GIVEN
     missing = []
     if head.missing:
         missing.append(f"{path} ends in a head of the family {head}, and {head.missing}")
-    if not counts and "--num-classes" not in head.missing:
+    if count is None and "--num-classes" not in head.missing:
         missing.append(
             f"the head of {path} does not tell how many classes it has; give --labels FILE or "
             "--num-classes (80 for a network trained on COCO, or 91 with COCO's own ids)"
@@ -303,27 +278,22 @@ def _choose_postprocess(
             missing.append(f"nothing in {path} tells {unknown}")
     if missing:
         raise MissingOptionError(path, *missing)
-    count, reason = counts[0]
     if options.num_classes not in (None, count):
         raise InvalidArgumentError(
             f"--num-classes is {options.num_classes}, and the head of {path} has {count} "
             "classes; leave --num-classes out"
         )
-    chosen = {
-        "head": Decision(family, head.reason),
-        "num_classes": Decision(str(count), reason),
-    }
+    chosen = {"head": Decision(family, head.reason), "num_classes": Decision(str(count), reason)}
     defaults = postprocess_contract(decided_values(chosen))
     read = HEAD_PARAMETERS[family]
     if family == "classification" and settings.get("multi_label") != "true":
         read = tuple(name for name in read if not name.startswith("score_threshold"))
     given = {name: value for name, value in settings.items() if name in defaults.parameters}
-    for name in given:
-        if name not in read:
-            raise InvalidArgumentError(
-                f"{name} changes nothing for a head of the family {family}; leave it out (it has "
-                f"{', '.join(read)})"
-            )
+    if unread := [name for name in given if name not in read]:
+        raise InvalidArgumentError(
+            f"{unread[0]} changes nothing for a head of the family {family}; leave it out (it has "
+            f"{', '.join(read)})"
+        )
     chosen |= head.parameters
     chosen |= {
         name: Decision(defaults.parameters[name], f"{defaults.meanings[name]}; the default")
@@ -334,7 +304,7 @@ def _choose_postprocess(
         chosen["merge"] = Decision("nms", "the better of both for the sample network")
         if family.endswith("_obb"):
             chosen["merge_metric"] = Decision("iou", "how rotated boxes are compared")
-    chosen |= {name: Decision(value, AS_GIVEN) for name, value in given.items()}
+    chosen |= with_reason(given, AS_GIVEN)
     values = decided_values(chosen)
     has_grid = family == "yolox" or values.get("anchors") == "grid"
     is_placed = "prototype_size" in values or family == "semantic"
