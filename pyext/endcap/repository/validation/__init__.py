@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._pip_commands import install_command
 from endcap.repository.errors import RepositoryError
 from endcap.repository.validation.endcap_model import BLS, TRACK, examine_endcap_model
 from endcap.repository.validation.ensemble import RepositoryModels, check_ensemble
@@ -21,7 +20,6 @@ from endcap.repository.validation.model import (
     Model,
     Report,
     Severity,
-    declared_interface,
     read_model,
 )
 from endcap.repository.validation.network import examine_network, find_onnx
@@ -64,15 +62,7 @@ def _examine(model: Model, folders: frozenset[str]) -> tuple[list[Finding], Inte
     if model.stage or model.needed_backend in (BLS, TRACK):
         return examine_endcap_model(model, folders)
     file = find_onnx(model)
-    if file is None:
-        return [], declared_interface(model)
-    try:
-        return examine_network(model, file)
-    except ImportError as error:
-        problem = f"the network was not checked: the package onnx is not installed ({error})"
-        remedy = f"`{install_command('init')}`"
-        note = Finding(file, None, Severity.NOTE, model.name, problem, remedy)
-        return [note], declared_interface(model)
+    return examine_network(model, file) if file else ([], model.declared_interface())
 
 
 def _check_declarations(model: Model) -> Iterator[Finding]:

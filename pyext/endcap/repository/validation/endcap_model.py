@@ -7,14 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from endcap.errors import EndcapError, InvalidArgumentError
-from endcap.repository.validation.model import (
-    SIDES,
-    Finding,
-    Interface,
-    Model,
-    Port,
-    declared_ports,
-)
+from endcap.repository.validation.model import SIDES, Finding, Interface, Model, Port
 from endcap.triton.ensemble import POSTPROCESS_BACKEND
 from endcap.triton.model_config import Block
 from endcap.triton.model_contract import (
@@ -44,7 +37,7 @@ def examine_endcap_model(model: Model, folders: frozenset[str]) -> tuple[list[Fi
         text = f"{OPTIONAL} is neither true nor false; give one of them"
         findings.append(model.error(model.parameter_line(OPTIONAL), text))
     contract = _read_contract(model, given, findings)
-    rois = declared_ports(model, "input").get("rois")
+    rois = model.declared_ports("input").get("rois")
     if model.runs_python and rois and rois.block:
         findings.append(
             model.error(
@@ -85,7 +78,7 @@ def _read_contract(
 ) -> ModelContract | None:
     """Return the contract once every parameter at fault is reported and taken out of `given`."""
     backend = model.stage or model.needed_backend
-    rois = "rois" in declared_ports(model, "input")
+    rois = "rois" in model.declared_ports("input")
     while True:
         try:
             return model_contract(backend, given, with_rois=rois, in_python=model.runs_python)
@@ -158,7 +151,7 @@ def _complete(
     model: Model, side: str, entries: Sequence[dict[str, Any]], contract: ModelContract
 ) -> dict[str, Port]:
     """Return the tensors of one side as the backend completes them."""
-    declared, ports = declared_ports(model, side), {}
+    declared, ports = model.declared_ports(side), {}
     for entry in entries:
         name, data_type = entry["name"], entry["data_type"].removeprefix("TYPE_")
         allowed = contract.tensors[side][name]

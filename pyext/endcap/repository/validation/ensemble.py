@@ -7,14 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.validation.model import (
-    Finding,
-    Interface,
-    Model,
-    Port,
-    declared_ports,
-    show_type,
-)
+from endcap.repository.validation.model import Finding, Interface, Model, Port
 from endcap.repository.validation.network import check_normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import parse_labels
@@ -214,7 +207,7 @@ def _check_dataflow(
 def _ends(ensemble: Model, side: str, of_steps: Sequence[_End]) -> dict[str, list[_End]]:
     """Return the producers by tensor, beginning with the ensemble's inputs; or all consumers."""
     ends = defaultdict(list)
-    for name, port in declared_ports(ensemble, side).items():
+    for name, port in ensemble.declared_ports(side).items():
         line = (port.block or ensemble.config).find_line("name")
         ends[name].append(_End(line, name, name, "", "", port, ensemble.largest_batch))
     for end in of_steps:
@@ -234,8 +227,8 @@ def _check_agreement(
     giver = giver if producer.step else f"the ensemble's input {tensor} is"
     what = "shape" if given.data_type == taken.data_type else "data type"
     message = (
-        f"{taker} {consumer.key} as {show_type(taken)}, and {giver} {show_type(given)}; "
-        f"{_advice(producer, consumer, what)}"
+        f"{taker} {consumer.key} as {consumer.port.type_text}, and {giver} "
+        f"{producer.port.type_text}; {_advice(producer, consumer, what)}"
     )
     if given.data_type and taken.data_type and given.data_type != taken.data_type:
         yield ensemble.error(line, message)

@@ -67,6 +67,36 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Port:
+    """One input or output, without the batch dimension where the model has one."""
+
+    tensor: TensorSpec
+    block: Block | None = None  # in config.pbtxt; None where the backend completes it
+    optional: bool = False
+    determined_by: str = ""  # the parameters on which it depends, where any are known
+
+    @property
+    def type_text(self) -> str:
+        """Type and shape, such as `FP32 [3, 640, 640]`."""
+        return str(self.tensor).removeprefix(f"{self.tensor.name} ")
+
+
+@dataclass(frozen=True)
+class Interface:
+    """All inputs and outputs by name, and the largest batch.
+
+    Inputs and outputs are None where they are unknown. They are where the model has a finding about
+    them: nothing is concluded from a mistake.
+    """
+
+    inputs: Mapping[str, Port] | None
+    outputs: Mapping[str, Port] | None
+    max_batch_size: int | None  # 0 without a batch dimension, None where it is not known
+    contradictory: bool = False  # what is declared is not what the parameters determine
+    normalization: Normalization | None = None  # by which the model's network begins
+
+
+@dataclass(frozen=True)
 class Model(ModelFolder):
     """A folder, and a config.pbtxt that Triton knows, or none."""
 
@@ -136,6 +166,22 @@ class Model(ModelFolder):
                 latest = max(1, read_integer(block.value("num_versions")))
         return self.versions[-latest:]
 
+    def declared_ports(self, side: str) -> dict[str, Port]:
+        """Return the inputs or outputs that config.pbtxt lists."""
+        ports = {}
+        for entry in self.config.blocks(side):
+            dims = free_dims([*map(read_integer, entry.values("dims"))])
+            data_type = entry.value("data_type").removeprefix("TYPE_")
+            optional = side == "input" and entry.value("optional") in _TRUE
+            spec = TensorSpec(entry.value("name"), data_type, dims)
+            ports[spec.name] = Port(spec, entry, optional)
+        return ports
+
+    def declared_interface(self) -> Interface:
+        """Return the interface as config.pbtxt has it; a side that lists nothing is not known."""
+        inputs, outputs = (self.declared_ports(side) for side in SIDES)
+        return Interface(inputs or None, outputs or None, self.largest_batch)
+
 
 def read_model(folder: Path) -> Model | Finding:
     """Return the model in a folder, or why there is none that could be looked at.
@@ -162,51 +208,3 @@ def read_model(folder: Path) -> Model | Finding:
         problem = f"this is not a model configuration that Triton knows: {error.reason}"
         remedy = "correct it; nothing else of this model was checked"
     return Finding(file, line, Severity.ERROR, folder.name, problem, remedy)
-
-
-@dataclass(frozen=True)
-class Port:
-    """One input or output, without the batch dimension where the model has one."""
-
-    tensor: TensorSpec
-    block: Block | None = None  # in config.pbtxt; None where the backend completes it
-    optional: bool = False
-    determined_by: str = ""  # the parameters on which it depends, where any are known
-
-
-@dataclass(frozen=True)
-class Interface:
-    """All inputs and outputs by name, and the largest batch.
-
-    Inputs and outputs are None where they are unknown. They are where the model has a finding about
-    them: nothing is concluded from a mistake.
-    """
-
-    inputs: Mapping[str, Port] | None
-    outputs: Mapping[str, Port] | None
-    max_batch_size: int | None  # 0 without a batch dimension, None where it is not known
-    contradictory: bool = False  # what is declared is not what the parameters determine
-    normalization: Normalization | None = None  # by which the model's network begins
-
-
-def declared_ports(model: Model, side: str) -> dict[str, Port]:
-    """Return the inputs or outputs that config.pbtxt lists."""
-    ports = {}
-    for entry in model.config.blocks(side):
-        dims = free_dims([*map(read_integer, entry.values("dims"))])
-        data_type = entry.value("data_type").removeprefix("TYPE_")
-        optional = side == "input" and entry.value("optional") in _TRUE
-        spec = TensorSpec(entry.value("name"), data_type, dims)
-        ports[spec.name] = Port(spec, entry, optional)
-    return ports
-
-
-def declared_interface(model: Model) -> Interface:
-    """Return the interface as config.pbtxt has it; a side that lists nothing is not known."""
-    inputs, outputs = (declared_ports(model, side) for side in SIDES)
-    return Interface(inputs or None, outputs or None, model.largest_batch)
-
-
-def show_type(tensor: TensorSpec) -> str:
-    """Return type and shape, such as `FP32 [3, 640, 640]`."""
-    return str(tensor).removeprefix(f"{tensor.name} ")

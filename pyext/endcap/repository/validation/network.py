@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from endcap._pip_commands import install_command
 from endcap.repository.errors import RepositoryError
 from endcap.repository.input_normalization import (
     NAMES,
@@ -17,17 +18,7 @@ from endcap.repository.input_normalization import (
     read_normalization,
 )
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.validation.model import (
-    SIDES,
-    Finding,
-    Interface,
-    Model,
-    Port,
-    Severity,
-    declared_interface,
-    declared_ports,
-    show_type,
-)
+from endcap.repository.validation.model import SIDES, Finding, Interface, Model, Port, Severity
 from endcap.triton.model_contract import preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec, dims_fit
 
@@ -51,24 +42,26 @@ def find_onnx(model: Model) -> Path | None:
 
 
 def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]:
-    """Return what does not go with the file, and the tensors as declared or else as in it.
-
-    Raises:
-        ImportError: The package onnx is not installed.
-    """
+    """Return what does not go with the file, and the tensors as declared or else as in it."""
     try:
         network = read_onnx(file)
     except RepositoryError as error:
-        if isinstance(error.__cause__, ImportError):
-            raise error.__cause__ from None
+        severity, cause = Severity.ERROR, error.__cause__
         problem, _, remedy = str(error).removeprefix(f"{file} ").rpartition("; ")
-        finding = Finding(file, None, Severity.ERROR, model.name, problem, remedy)
-        return [finding], declared_interface(model)
-    batched, findings = _is_batched(model, network), [*_check_batch(model, network)]
+        if isinstance(cause, ImportError):
+            severity, remedy = Severity.NOTE, f"`{install_command('init')}`"
+            problem = f"the network was not checked: the package onnx is not installed ({cause})"
+        finding = Finding(file, None, severity, model.name, problem, remedy)
+        return [finding], model.declared_interface()
+    # The file's first dimensions are the batch as declared, else where all are free.
+    batched = all(tensor.dims[:1] == (None,) for tensor in network.inputs)
+    if model.max_batch_size or model.config.blocks("input"):
+        batched = model.max_batch_size > 0
+    findings = [*_check_batch(model, network)]
     sides: list[dict[str, Port] | None] = []
     for side, in_file in zip(SIDES, (network.inputs, network.outputs), strict=True):
         items = {t.name: replace(t, dims=t.dims[1:]) if batched else t for t in in_file}
-        ports = declared_ports(model, side)
+        ports = model.declared_ports(side)
         if ports or model.runs_python:
             wrong = [*_compare(model, side, ports, items)]
             findings += wrong
@@ -77,15 +70,7 @@ def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]
             sides.append({name: Port(tensor) for name, tensor in items.items()})
     largest = model.largest_batch if model.largest_batch or not batched else None
     inputs, outputs = sides
-    normalization = read_normalization(network)
-    return findings, Interface(inputs, outputs, largest, normalization=normalization)
-
-
-def _is_batched(model: Model, network: OnnxFile) -> bool:
-    """Whether the file's first dimensions are the batch: as declared, else where all are free."""
-    if model.max_batch_size or model.config.blocks("input"):
-        return model.max_batch_size > 0
-    return all(tensor.dims[:1] == (None,) for tensor in network.inputs)
+    return findings, Interface(inputs, outputs, largest, normalization=read_normalization(network))
 
 
 def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
@@ -95,7 +80,7 @@ def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
     side, fixed = "input", [t for t in network.inputs if t.dims and t.dims[0] is not None]
     if not fixed and model.needed_backend in _REFUSE_FIXED_OUTPUTS:
         # Whatever comes in; ONNX Runtime's own backend reads only the declared ones.
-        read = declared_ports(model, "output") if model.needed_backend == "onnxruntime" else {}
+        read = model.declared_ports("output") if model.needed_backend == "onnxruntime" else {}
         side, fixed = "output", [
             t
             for t in network.inferred_outputs()
@@ -135,11 +120,12 @@ def _compare(
             text = f"the network has no {side} {name}; its {side}s are {there}; use their names"
             yield by_name(block.find_line("name"), text)
         elif not _agree(model, side, port.tensor, tensor):
+            found = Port(tensor).type_text
             field = "dims" if port.tensor.data_type == tensor.data_type else "data_type"
             yield model.error(
                 block.find_line(field),
-                f"{side} {name} is declared as {show_type(port.tensor)}, and the network's is "
-                f"{show_type(tensor)}; declare it as the network has it",
+                f"{side} {name} is declared as {port.type_text}, and the network's is "
+                f"{found}; declare it as the network has it",
             )
     missing = [tensor for name, tensor in in_file.items() if name not in declared]
     if side == "input" and missing and are_known:  # else it is the one that was meant
@@ -152,8 +138,8 @@ def _agree(model: Model, side: str, declared: TensorSpec, tensor: TensorSpec) ->
         return _same_numbers(declared, tensor)
     if tensor.data_type and declared.data_type not in ("", tensor.data_type):
         return False
-    if not declared.dims:
-        return True  # the backend completes them
+    if not declared.dims:  # the backend completes them
+        return True
     if model.runs_python and model.largest_batch == 0:
         # The code may add the batch dimension to the one image of a request.
         return any(dims_fit(declared.dims, dims) for dims in (tensor.dims, tensor.dims[1:]))
