@@ -43,7 +43,7 @@ class ImageRecipe:
     """How images are prepared."""
 
     preset: Decision  # the one that is nearest
-    parameters: Mapping[str, Decision] = field(default_factory=dict)  # all that may differ from it
+    parameters: dict[str, Decision] = field(default_factory=dict)  # all that may differ from it
     is_certain: bool = False  # whether the user or a file names it, and not the head
 
 
@@ -61,9 +61,16 @@ def choose_recipe(
     if head.family == "classification":
         if metadata.is_ultralytics and metadata.task == "classify":
             reason = "the exporter's metadata: a classifier of Ultralytics"
-            return ImageRecipe(Decision("torchvision", reason))
+            # torchvision's transform without its crop and statistics, on what OpenCV reads.
+            values = {"resize_shorter": str(min(image.size)), "mean": "0,0,0", "std": "1,1,1"}
+            values |= {"exif": "apply"} | ({"fit": "stretch"} if len({*image.size}) > 1 else {})
+            parameters = with_reason(values, "as Ultralytics' classifiers are trained")
+            return ImageRecipe(Decision("torchvision", reason), parameters)
     elif metadata.head == RTDETR_DECODER:
-        return ImageRecipe(Decision("rtdetr", "the exporter's metadata"))
+        values = {"antialias": "false", "exif": "apply"} if metadata.is_ultralytics else {}
+        reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
+        preset = Decision("rtdetr", "the exporter's metadata")
+        return ImageRecipe(preset, with_reason(values, reason))
     elif metadata.is_ultralytics:
         return ImageRecipe(Decision("ultralytics", "the exporter's metadata"))
     why = "it has no metadata that describes it"
@@ -77,7 +84,7 @@ def choose_recipe(
         return _recipe_of_torchvision(network, inside)
     if head.preset is not None:
         reason = f"the usual training of {head.family} networks"
-        return ImageRecipe(Decision(head.preset, reason), head.recipe)
+        return ImageRecipe(Decision(head.preset, reason), {**head.recipe})
     likely = _CANDIDATES.get(head.family, _DETECTOR_PRESETS)
     if head.family in ("rtdetr", "rtdetr_seg") and "multi_label" in head.parameters:
         likely = _DETR_PRESET
@@ -96,10 +103,9 @@ def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRec
     reason = "the network normalises and resizes by itself, as torchvision's detectors do"
     operators = {node.op_type for node in network.model.graph.node}
     parameters = with_reason(inside.whole.parameters(), reason)
-    if "Softmax" not in operators or "RoiAlign" in operators:
+    if "Softmax" not in operators or "RoiAlign" in operators:  # not SSD
         why = (
-            "torchvision's detectors, but for SSD, keep the aspect ratio; exported with a shorter "
-            "side of 800 pixels they work at their own scale"
+            "torchvision's detectors keep the aspect ratio, best with a shorter side of 800 pixels"
         )
         parameters["fit"] = Decision("letterbox", why)
         parameters["pad_align"] = Decision("top_left", "as torchvision pads")
@@ -115,8 +121,7 @@ def _follow(processor: ImageProcessor, size: tuple[int, int], *, is_detector: bo
     if processor.is_timm:
         values = _read_timm(content, size)
     else:
-        fit = _read_fit(content, size, is_detector=is_detector)
-        values = {**fit, **_read_values(content)}
+        values = _read_fit(content, size, is_detector=is_detector) | _read_values(content)
     preset = "rtdetr" if values["fit"] == "stretch" else "torchvision"
     nearest = Decision(preset, f"{processor.source}, on Pillow images")
     return ImageRecipe(nearest, with_reason(values, processor.source), is_certain=True)
@@ -167,12 +172,10 @@ def _read_values(content: Mapping[str, Any]) -> dict[str, str]:
     if rescales and content.get("rescale_offset") is True:
         mean = tuple(value + 1 for value in mean)
     scale = float(content.get("rescale_factor", 1 / 255)) if rescales else 1.0
-    return {
-        "interpolation": _FILTERS[resample],
-        "antialias": "true",
-        **Normalization(mean, std, scale).parameters(),
-        **({"color": "bgr"} if content.get("do_flip_channel_order") is True else {}),
-    }
+    values = {"interpolation": _FILTERS[resample], "antialias": "true"}
+    if content.get("do_flip_channel_order") is True:
+        values["color"] = "bgr"
+    return values | Normalization(mean, std, scale).parameters()
 
 
 def _read_timm(content: Mapping[str, Any], size: tuple[int, int]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from endcap.repository.errors import MissingOptionError, RepositoryError
 from endcap.repository.head_evidence import Head
 from endcap.repository.image_recipe import ImageRecipe, choose_recipe
 from endcap.repository.input_normalization import NAMES, RAW_PIXELS, Normalization
-from endcap.repository.metadata import RTDETR_DECODER, NetworkMetadata
+from endcap.repository.metadata import NetworkMetadata
 from endcap.repository.network_tensors import NetworkInput
 from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.options import (
@@ -100,7 +100,7 @@ def _choose_preprocess(
     path, settings = network.path, options.settings
     recipe = choose_recipe(network, image, head, options)
     preset = preprocess_contract({"preset": recipe.preset.value}).parameters
-    needed = {**_choose_needed(network, image, head, options, preset), **recipe.parameters}
+    needed = _choose_needed(path, image, recipe, preset, settings) | recipe.parameters
     wanted = Normalization.from_parameters({**preset, **decided_values(needed)})
     needed |= _choose_normalization(path, image, wanted, recipe, options)
     given = {name: value for name, value in settings.items() if name in preset}
@@ -127,14 +127,13 @@ def _choose_preprocess(
 
 
 def _choose_needed(
-    network: OnnxFile,
+    path: Path,
     image: NetworkInput,
-    head: Head,
-    options: InitOptions,
+    recipe: ImageRecipe,
     preset: Mapping[str, str],
+    settings: Mapping[str, str],
 ) -> dict[str, Decision]:
-    """Return what the network's input and Ultralytics' metadata need."""
-    path, metadata, settings = network.path, network.metadata, options.settings
+    """Return what the network's input needs."""
     (height, width), missing = image.size, []
     needed = {
         "size": Decision(f"{height},{width}", image.size_reason),
@@ -154,13 +153,8 @@ def _choose_needed(
             f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "
             "and what else differs from the preset"
         )
-    is_ultralytics = metadata.is_ultralytics and options.preset is None
-    if is_ultralytics and metadata.task == "classify" and head.family == "classification":
-        # torchvision's transform without its crop and statistics, on what OpenCV reads.
-        values = {"resize_shorter": str(min(height, width)), "mean": "0,0,0", "std": "1,1,1"}
-        values |= {"exif": "apply", **({"fit": "stretch"} if height != width else {})}
-        needed |= with_reason(values, "as Ultralytics' classifiers are trained")
-    elif settings.get("fit", preset["fit"]) == "center_crop":
+    crops = settings.get("fit", preset["fit"]) == "center_crop"
+    if crops and "resize_shorter" not in recipe.parameters:
         crop, whole = min(map(int, preset["size"].split(","))), int(preset["resize_shorter"])
         resized = round(min(height, width) * whole / crop)
         if max(height, width) > resized and "resize_shorter" not in settings:
@@ -170,9 +164,6 @@ def _choose_needed(
             )
         reason = f"the crop's share of the short side is the preset's, {crop}/{whole}"
         needed["resize_shorter"] = Decision(str(resized), reason)
-    if metadata.head == RTDETR_DECODER and is_ultralytics:
-        reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
-        needed |= with_reason({"antialias": "false", "exif": "apply"}, reason)
     if missing:
         raise MissingOptionError(path, *missing)
     return needed
