@@ -36,7 +36,7 @@ _SCORE_NAMES = ("score", "conf", "prob")
 _CLASS_NAMES = ("class", "label", "cls", "categor")
 # Columns of rows of all images together: PaddleDetection's, YOLO-NAS' and YOLOv7's.
 _PADDLE_COLUMNS = "class,score,box"
-_FLAT_COLUMNS = ("image,box,score,class", "image,box,class,score")
+_FLAT_COLUMNS: tuple[str, ...] = ("image,box,score,class", "image,box,class,score")
 _MISSING_COLUMNS = (
     "nothing tells the order of its columns; give --columns image,box,score,class (YOLO-NAS has "
     "this order) or image,box,class,score (YOLOv7)"
@@ -53,8 +53,8 @@ def read_efficient_nms(outputs: Outputs, _: Hints) -> Iterator[Head]:
     inputs = {
         part: by_name[name]
         for part, names in _EFFICIENT_NMS_NAMES.items()
-        for name in [next((name for name in names if name in by_name), "")]
-        if name
+        for name in reversed(names)  # the first one wins
+        if name in by_name
     }
     if len(inputs) < len(_EFFICIENT_NMS_NAMES):
         return
@@ -65,9 +65,8 @@ def read_efficient_nms(outputs: Outputs, _: Hints) -> Iterator[Head]:
             "not read; --head none returns them unmodified, for your own code"
         )
     rows = inputs["boxes"].dims[:1]
-    shapes = {"boxes": [(*rows, 4)], "scores": [rows], "classes": [rows]}
-    shapes["num_detections"] = [(), (1,)]
-    if rows and all(inputs[part].dims in shapes[part] for part in shapes):
+    dims = [each.dims for each in inputs.values()]
+    if rows and dims[0] in ((), (1,)) and dims[1:] == [(*rows, 4), rows, rows]:
         parameters = {"box_unit": box_unit(inputs["boxes"].values)}
         reason = f"{listed}: suppressed inside"
         yield Head("efficient_nms", inputs, None, reason, parameters=parameters)
@@ -82,25 +81,22 @@ def read_detections(outputs: Outputs, hints: Hints) -> Iterator[Head]:
         found = _scores_and_classes(_columns_next_to(each, outputs, 4))
         if found is not None:
             listed = ", ".join(f"{one.name} {list(one.shape)}" for one in (each, *found))
-            boxes = _with_batch(each, 2)
-            scores, classes = (_with_batch(one, 1) for one in found)
-            head = Head(
-                "detections",
-                {"boxes": boxes, "scores": scores, "classes": classes},
-                None,
-                f"{listed}: {_row_text(boxes)}",
-                parameters=final_box_parameters(boxes.values, classes.values),
+            adds_batch = len(each.shape) == 2
+            boxes, scores, classes = (
+                _as_rows(one, adds_batch=adds_batch) for one in (each, *found)
             )
+            inputs = {"boxes": boxes, "scores": scores, "classes": classes}
+            parameters = final_box_parameters(boxes.values, classes.values)
+            reason = f"{listed}: {_row_text(boxes)}"
+            head = Head("detections", inputs, None, reason, parameters=parameters)
             yield _with_background(head, classes, hints)
             return
 
 
 def _columns_next_to(rows: NetworkOutput, outputs: Outputs, columns: int) -> list[NetworkOutput]:
     """Return the outputs [K] next to rows [K, columns] of detections."""
-    rank = len(rows.shape)
-    if not rows.is_float or rank not in (2, 3) or rows.shape[-1] != columns:
-        return []
-    if not (rows.has_batch if rank == 3 else _are_rows(rows)):
+    is_table = _are_rows(rows) if len(rows.shape) == 2 else rows.has_batch and len(rows.shape) == 3
+    if not is_table or not rows.is_float or rows.shape[-1] != columns:
         return []
     return [each for each in outputs if each.shape == rows.shape[:-1]]
 
@@ -134,11 +130,12 @@ def _prefer_named(outputs: list[NetworkOutput], parts: Sequence[str]) -> list[Ne
     return named if len(outputs) > 1 and named else outputs
 
 
-def _with_batch(output: NetworkOutput, rank: int) -> NetworkOutput:
-    """Return an output of that many dimensions with a batch dimension, which an edit may add."""
-    taken = output
-    if len(output.shape) == rank:
-        taken = output.edited(OutputEdit(adds_batch=True))
+def _as_rows(
+    output: NetworkOutput, *, adds_batch: bool, appended: NetworkOutput | None = None
+) -> NetworkOutput:
+    """Return an output of detections with a batch dimension, and with another as last column."""
+    edit = OutputEdit(adds_batch, appends=appended.name if appended else "")
+    taken = output.edited(edit, appended) if edit != OutputEdit() else output
     return replace(taken, rows_vary=output.rows_vary or any(taken.is_dynamic[1:]))
 
 
@@ -178,17 +175,16 @@ def _with_background(head: Head, classes: NetworkOutput, hints: Hints) -> Head:
 
 def read_reordered_rows(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read rows of all images in another order, or rows in the order that the user gives."""
+    given, orders = hints.options.columns, _FLAT_COLUMNS
+    if len(outputs) == 2 and any(not each.is_float and each.shape == (1,) for each in outputs):
+        orders = (*_FLAT_COLUMNS, _PADDLE_COLUMNS)  # next to a count
     for output in outputs:
         is_flat = len(output.shape) == 2
-        if not output.is_float or len(output.shape) not in (2, 3):
-            continue
-        if not (_are_rows(output) if is_flat else hints.options.columns):
+        is_table = _are_rows(output) if is_flat else given and len(output.shape) == 3
+        if not output.is_float or not is_table:
             continue
         fitting = []
-        counts = [each for each in outputs if not each.is_float and each.shape == (1,)]
-        is_paddle = bool(counts) and len(outputs) == 2
-        usual = (*_FLAT_COLUMNS, *[_PADDLE_COLUMNS] * is_paddle)
-        for columns in [hints.options.columns] if hints.options.columns else usual:
+        for columns in [given] if given else orders:
             places, length = row_places(columns)
             if length == output.shape[-1]:
                 taken = output.edited(OutputEdit(adds_batch=is_flat, columns=places))
@@ -211,10 +207,8 @@ def read_rows_with_classes(outputs: Outputs, hints: Hints) -> Iterator[Head]:
         classes = _class_columns(_columns_next_to(output, outputs, 5))
         if len(classes) != 1:
             continue
-        edit = OutputEdit(adds_batch=len(output.shape) == 2, appends=classes[0].name)
-        rows = output.edited(edit, classes[0])
+        rows = _as_rows(output, adds_batch=len(output.shape) == 2, appended=classes[0])
         if may_be_detections(rows.values):
-            rows = replace(rows, rows_vary=output.rows_vary or any(rows.is_dynamic[1:]))
             reason = (
                 f"{output.name} {list(output.shape)} and {classes[0].name}: a box, a score and a "
                 "class for each detection"

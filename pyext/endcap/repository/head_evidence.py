@@ -45,6 +45,11 @@ class Head:
         """Return the family and the reason: `yolov8 (output0 [84, 8400]: ...)`."""
         return f"{self.family} ({self.reason})"
 
+    @property
+    def is_for_one_image(self) -> bool:
+        """Whether no export of the network would take batches."""
+        return any(output.edit.adds_batch for output in self.inputs.values())
+
 
 @dataclass(frozen=True)
 class Hints:
@@ -73,8 +78,7 @@ def final_box_parameters(boxes: Numbers, class_ids: Numbers, head: str = "") -> 
     boxes = boxes[class_ids != PADDING]
     box_format = Decision("xyxy", "what networks with suppression inside give")
     if head == RTDETR_DECODER:
-        reason = f"the network's head is {RTDETR_DECODER}, by the metadata"
-        box_format = Decision("cxcywh", reason)
+        box_format = Decision("cxcywh", f"the network's head is {head}, by the metadata")
     elif not are_corners(boxes):
         box_format = Decision("cxcywh", NO_CORNERS)
     return {"box_format": box_format, "box_unit": box_unit(boxes)}
@@ -82,15 +86,13 @@ def final_box_parameters(boxes: Numbers, class_ids: Numbers, head: str = "") -> 
 
 def placed_box_parameters(boxes: Numbers, size: tuple[int, int]) -> dict[str, Decision] | None:
     """Return format and unit of boxes all over the image; None for others, such as offsets."""
-    if not boxes.any():
+    centres, box_format = boxes, Decision("cxcywh", NO_CORNERS)
+    if are_corners(boxes):
+        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+        box_format = Decision("xyxy", "no box of a trial run has its corners the wrong way")
+    elif not have_sizes(boxes):
         return None
-    box_format = Decision("xyxy", "no box of a trial run has its corners the wrong way")
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    if not are_corners(boxes):
-        if not have_sizes(boxes):
-            return None
-        centres, box_format = boxes, Decision("cxcywh", NO_CORNERS)
-    if not cover_image(centres, size):
+    if not boxes.any() or not cover_image(centres, size):
         return None
     return {"box_format": box_format, "box_unit": box_unit(boxes)}
 

@@ -6,7 +6,6 @@ sure head, or those that the user has to choose from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,9 +59,10 @@ def leave_outputs(path: Path, trial: Trial) -> Head:
             )
         name = f"network_{output.name}" if output.name in _TAKEN_NAMES else output.name
         inputs[name] = output.with_batch()
-    if trial.batch_error and not any(output.edit.adds_batch for output in inputs.values()):
+    head = Head(NO_HEAD, inputs, None, AS_GIVEN)
+    if trial.batch_error and not head.is_for_one_image:
         raise RepositoryError(trial.batch_error)
-    return Head(NO_HEAD, inputs, None, AS_GIVEN)
+    return head
 
 
 def find_heads(
@@ -79,21 +79,19 @@ def find_heads(
     path, outputs, wanted = network.path, trial.outputs, options.head
     if wanted is None:
         _refuse_nan(path, outputs)
-    classes = options.num_classes
-    if classes is None and options.labels is not None:
+    metadata, classes = network.metadata, options.num_classes or network.metadata.num_classes
+    if options.num_classes is None and options.labels is not None:
         classes = len(read_labels(options.labels))
-    hints = Hints(
-        image.size,
-        network.metadata,
-        network.metadata.num_classes if classes is None else classes,
-        options,
-        trial.score_columns,
-        network.model.graph,
-    )
-    heads = [_with_unread(head, outputs, hints) for head in _propose(outputs, hints)]
+    graph = network.model.graph
+    hints = Hints(image.size, metadata, classes, options, trial.score_columns, graph)
+    exclusive = ([*read(outputs, hints)] for read in _EXCLUSIVE_FORMS)
+    proposed = next(filter(None, exclusive), None)
+    if proposed is None:
+        proposed = [head for read in _OTHER_FORMS for head in read(outputs, hints)]
+    heads = [_with_unread(head, outputs, hints) for head in proposed]
     if trial.rows_error and not any(head.family in _FAMILIES_OF_VARYING_ROWS for head in heads):
         raise RepositoryError(trial.rows_error)
-    is_for_one = any(output.edit.adds_batch for head in heads for output in head.inputs.values())
+    is_for_one = any(head.is_for_one_image for head in heads)
     if trial.batch_error and not is_for_one and not network.metadata.has_nms:
         raise RepositoryError(trial.batch_error)
     listed = "; ".join(map(str, outputs))
@@ -123,14 +121,6 @@ def find_heads(
     ), candidates
 
 
-def _propose(outputs: Outputs, hints: Hints) -> list[Head]:
-    """Return the candidates of the first exclusive form that fits, else of all others that do."""
-    for read in _EXCLUSIVE_FORMS:
-        if heads := [*read(outputs, hints)]:
-            return heads
-    return [head for read in _OTHER_FORMS for head in read(outputs, hints)]
-
-
 def _refuse_nan(path: Path, outputs: Outputs) -> None:
     """Raise RepositoryError for numbers that tell nothing of a head, and cannot be served."""
     for output in outputs:
@@ -146,15 +136,14 @@ def _refuse_nan(path: Path, outputs: Outputs) -> None:
 
 def _with_unread(head: Head, outputs: Outputs, hints: Hints) -> Head:
     """Return a head with the outputs that it leaves unread, not sure where these may matter."""
-    inputs: Sequence[NetworkOutput] = [*head.inputs.values()]
-    read = {each.name for each in inputs} | {each.edit.appends for each in inputs}
+    read = {name for each in head.inputs.values() for name in (each.name, each.edit.appends)}
     unread = [each for each in outputs if each.name not in read]
     if not unread:
         return head
     names = ", ".join(each.name for each in unread)
-    if hints.options.head == head.family or are_grid_maps(unread, hints.size):
-        return replace(head, reason=f"{head.reason}; {names} not read")
-    if all(_is_never_read(each, head) for each in unread):
+    is_named = hints.options.head == head.family
+    is_usual = are_grid_maps(unread, hints.size) or all(_is_never_read(x, head) for x in unread)
+    if is_named or is_usual:
         return replace(head, reason=f"{head.reason}; {names} not read")
     return replace(head, reason=f"{head.reason}; but {names} would not be read", is_sure=False)
 

@@ -92,11 +92,6 @@ class Plan:
         return self.head.family != NO_HEAD
 
     @property
-    def is_for_one_image(self) -> bool:
-        """Whether no export of the network would take batches."""
-        return any(output.edit.adds_batch for output in self.head.inputs.values())
-
-    @property
     def slices(self) -> bool:
         """Whether the network runs on tiles, which are its batch; the other models have none."""
         return self.options.tile is not None
@@ -106,9 +101,8 @@ class Plan:
         """How many images the network takes."""
         if self.image.batch is None and not self.batch_reason:
             return "any number of images at a time"
-        if self.network_batch == 1:
-            return "one image at a time"
-        return f"up to {self.network_batch} images at a time"
+        count = "one image" if self.network_batch == 1 else f"up to {self.network_batch} images"
+        return f"{count} at a time"
 
     @property
     def batch_advice(self) -> str:
@@ -116,7 +110,7 @@ class Plan:
 
         endcap suppresses in batches of any size, suppression inside a network seldom does.
         """
-        if self.is_for_one_image or self.network_batch >= self.options.max_batch:
+        if self.head.is_for_one_image or self.network_batch >= self.options.max_batch:
             return ""
         if self.network.metadata.has_nms:
             return "export it with dynamic=True and leave out nms=True; endcap suppresses itself"
@@ -175,14 +169,11 @@ class Plan:
         edits |= {n: f"becomes a constant, {a.tolist()}" for n, a in image.constants.items()}
         edits |= {each.name: str(each.edit) for each in self.head.inputs.values()}
         edits |= dict.fromkeys(self.dropped, "is removed, as it has no dynamic batch dimension")
-        for name, edit in edits.items():
-            if edit:
-                yield SummaryRow("graph edit", name, edit)
+        yield from (SummaryRow("graph edit", name, edit) for name, edit in edits.items() if edit)
         for location, name in self.network.weight_names().items():
             size = self.network.external_files[location].stat().st_size
-            yield SummaryRow(
-                "weights", location, f"a file next to the network, copied as {name} ({size} bytes)"
-            )
+            reason = f"a file next to the network, copied as {name} ({size} bytes)"
+            yield SummaryRow("weights", location, reason)
 
 
 def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
@@ -223,27 +214,26 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
     else:
         ambiguity, heads = find_heads(network, image, trial, options)
     head, chosen = _choose_head(network, image, options, heads, ambiguity)
-    inputs = {part: each.with_batch() for part, each in head.inputs.items()}
-    is_for_one = any(each.edit.adds_batch for each in inputs.values())
-    fixed = [each.name for each in inputs.values() if each.is_dynamic[:1] == (False,)]
-    if image.batch == 1 or is_for_one:
+    head = replace(head, inputs={part: each.with_batch() for part, each in head.inputs.items()})
+    fixed = [each.name for each in head.inputs.values() if each.is_dynamic[:1] == (False,)]
+    if image.batch == 1 or head.is_for_one_image:
         batch, batch_reason = 1, ""
     elif network.metadata.has_nms and trial.batch_error:
         batch, batch_reason = 1, "the trial run fails or gives other results with two images"
     elif fixed and batch == 1:
         batch_reason = batch_reason or f"the file declares {fixed[0]} for one image"
     else:  # servers refuse to batch with an output of a fixed batch
-        inputs = {part: each.with_free_batch() for part, each in inputs.items()}
-    if is_for_one or (batch_reason and batch == 1):  # whatever the file declares
+        freed = {part: each.with_free_batch() for part, each in head.inputs.items()}
+        head = replace(head, inputs=freed)
+    if head.is_for_one_image or (batch_reason and batch == 1):  # whatever the file declares
         image = replace(image, batch=1)
     # Servers do not batch with such an output, read or not.
-    served = {output.name for output in inputs.values()}
+    served = {output.name for output in head.inputs.values()}
     dropped = tuple(
         each.name
         for each in trial.outputs
         if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
-    head = replace(head, inputs=inputs)
     if options.tile is not None and (
         batch < 2 or head.family in (NO_HEAD, "classification", "semantic")
     ):
@@ -323,16 +313,16 @@ def _try(network: OnnxFile, image: NetworkInput, options: InitOptions) -> tuple[
 
 def _with_types(head: Head, taken: Mapping[str, TensorContract]) -> Head:
     """Return a head whose outputs an edit gives the types and shapes that postprocess takes."""
-    inputs = {}
-    for part, output in head.inputs.items():
-        forms, edited = taken[part].forms if part in taken else (), output
-        if forms and len(forms[0].dims) == 1 and not output.dims:
-            edited = output.edited(replace(output.edit, shape=(1,)))
-        if forms and output.data_type not in [form.data_type for form in forms]:
+    inputs = {**head.inputs}
+    for part in inputs.keys() & taken.keys():
+        output, forms = inputs[part], taken[part].forms
+        if len(forms[0].dims) == 1 and not output.dims:
+            output = output.edited(replace(output.edit, shape=(1,)))
+        if output.data_type not in [form.data_type for form in forms]:
             data_type = forms[0].data_type
-            edit = replace(edited.edit, data_type=data_type)
-            edited = replace(edited, data_type=data_type, edit=edit)
-        inputs[part] = edited
+            edit = replace(output.edit, data_type=data_type)
+            output = replace(output, data_type=data_type, edit=edit)
+        inputs[part] = output
     return replace(head, inputs=inputs)
 
 
