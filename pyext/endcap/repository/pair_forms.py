@@ -38,9 +38,14 @@ _EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
 
 def read_pair(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     """Read boxes [N, 4] and scores [N, columns]: queries, some with masks, or anchors."""
-    numbers = [each for each in outputs if each.is_float and HIDDEN_STATE not in each.name]
-    planes = [_squeeze(output) for output in numbers]
-    planes = [*_with_rows([output for output in planes if len(output.dims) == 2])]
+    planes = []
+    for output in outputs:
+        plane = output
+        if output.has_batch and output.dims[1:] == (1, 4):  # YOLOv4's, one for all classes
+            plane = output.edited(OutputEdit(shape=(output.dims[0], 4)))
+        if plane.is_float and len(plane.dims) == 2 and HIDDEN_STATE not in plane.name:
+            planes.append(plane)
+    planes = _with_rows(planes)
     boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
     counts = {each.dims[0] for each in boxes}
     scores = [each for each in planes if each.dims[1] != 4 and each.dims[0] in counts]
@@ -51,19 +56,11 @@ def read_pair(outputs: Outputs, hints: Hints) -> Iterator[Head]:
             scores = scores if len(scores) == 1 else []
         boxes = [each for each in boxes if each not in scores]
     for each in scores:
-        with_rows = [box for box in boxes if box.dims[0] == each.dims[0]]
-        if with_rows:
+        if with_rows := [box for box in boxes if box.dims[0] == each.dims[0]]:
             yield from _read_pair_with_rows(each, with_rows, outputs, hints)
 
 
-def _squeeze(output: NetworkOutput) -> NetworkOutput:
-    """Return boxes [N, 1, 4] as [N, 4]: as YOLOv4's exporter gives them, one for all classes."""
-    if len(output.dims) != 3 or output.dims[1:] != (1, 4) or not output.has_batch:
-        return output
-    return output.edited(OutputEdit(shape=(output.dims[0], 4)))
-
-
-def _with_rows(planes: Outputs) -> Outputs:
+def _with_rows(planes: list[NetworkOutput]) -> list[NetworkOutput]:
     """Return the outputs of a pair with a row for each box, transposed where they have columns.
 
     Boxes [4, N] with scores [C, N], or, as PP-YOLOE gives them, boxes [N, 4] with scores [C, N].

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from endcap.repository.head_evidence import Head, Hints, Outputs
-from endcap.repository.network_tensors import NetworkOutput, OutputEdit
+from endcap.repository.network_tensors import OutputEdit
 from endcap.repository.options import Decision
 
 _MAX_CLASSES = 256
@@ -22,38 +22,24 @@ def read_semantic(outputs: Outputs, hints: Hints) -> Iterator[Head]:
     they are or give the number of classes, or by their name; one of several outputs is looked at
     only where that is said.
     """
-    metadata, options = hints.metadata, hints.options
-    is_named = "semantic" in (metadata.task, options.head)
+    is_named = "semantic" in (hints.metadata.task, hints.options.head)
     for output in outputs:
-        name, dims = output.name, list(output.dims)
+        name, dims = output.name, output.dims
         if len(outputs) > 1 and not is_named and name not in _USUAL_NAMES:
             continue
-        if output.is_float and len(dims) == 3 and _cover(dims[1:], hints.size):
-            classes = dims[0]
-            if not 1 <= classes <= _MAX_CLASSES:
-                continue
-            is_sure = is_named or hints.num_classes == classes
-            is_sure |= name in _USUAL_NAMES and classes > 1 and hints.num_classes is None
-            reason = f"{name} {dims}: a number for each class and pixel"
-            yield Head("semantic", {"logits": output}, classes, reason, is_sure)
+        sides = zip(dims[1:], hints.size, strict=False)
+        covers = all(side <= whole <= side * _MAX_STRIDE for side, whole in sides)
+        if output.is_float and len(dims) == 3 and covers and 1 <= dims[0] <= _MAX_CLASSES:
+            is_sure = is_named or hints.num_classes == dims[0]
+            is_sure |= name in _USUAL_NAMES and dims[0] > 1 and hints.num_classes is None
+            reason = f"{name} {list(dims)}: a number for each class and pixel"
+            yield Head("semantic", {"logits": output}, dims[0], reason, is_sure)
             return
-        if output.data_type in _WHOLE_NUMBERS and tuple(dims[-2:]) == hints.size:
+        if output.data_type in _WHOLE_NUMBERS and dims[-2:] == hints.size:
             edited = output if len(dims) == 2 else output.edited(OutputEdit(shape=hints.size))
             if edited.values.size == output.values.size:
-                yield _class_map(edited, output)
+                parameters = {"class_map": Decision("true", "the network gives class ids")}
+                reason = f"{name} {list(dims)}: the class id of each pixel"
+                # The trial run does not show all classes.
+                yield Head("semantic", {"class_map": edited}, None, reason, parameters=parameters)
                 return
-
-
-def _class_map(output: NetworkOutput, original: NetworkOutput) -> Head:
-    return Head(
-        "semantic",
-        {"class_map": output},
-        None,  # the trial run does not show all of them
-        f"{original.name} {list(original.dims)}: the class id of each pixel",
-        parameters={"class_map": Decision("true", "the network gives class ids")},
-    )
-
-
-def _cover(sides: Sequence[int], size: tuple[int, int]) -> bool:
-    """Return whether an output has a pixel for each 1 to 32 pixels of the image, each way."""
-    return all(side <= whole <= side * _MAX_STRIDE for side, whole in zip(sides, size, strict=True))
