@@ -42,14 +42,13 @@ def edit_network(
         dropped: Names of outputs that are removed.
     """
     edited = [output for output in outputs if output.edit != OutputEdit()]
-    if not edited and not dropped and not image.constants and image.has_batch:
+    if not (edited or dropped or image.constants) and image.has_batch:
         return network
     model = type(network.model)()
     model.CopyFrom(network.model)
     graph = _Graph(model)
     to_tensor: Any = import_onnx("onnx.numpy_helper").from_array
-    constants = (to_tensor(array, name) for name, array in image.constants.items())
-    model.graph.initializer.extend(constants)
+    model.graph.initializer.extend(to_tensor(each, name) for name, each in image.constants.items())
     _remove(model.graph.input, image.constants)
     if not image.has_batch:
         graph.squeeze_input(image.name)
@@ -79,10 +78,9 @@ class _Graph:
         self._graph = model.graph
         versions = [each.version for each in model.opset_import if each.domain in _DEFAULT_DOMAINS]
         self._axes_are_inputs = max(versions, default=1) >= _AXES_ARE_INPUTS_SINCE
-        self._taken = {
-            name for node in walk_nodes(model.graph) for name in (*node.input, *node.output)
-        }
-        self._taken |= {each.name for each in (*self._graph.input, *self._graph.initializer)}
+        self._taken = {each.name for each in (*self._graph.input, *self._graph.initializer)}
+        for node in walk_nodes(self._graph):
+            self._taken |= {*node.input, *node.output}
 
     def squeeze_input(self, name: str) -> None:
         """Make an input [C, H, W] one of [1, C, H, W]."""
@@ -98,14 +96,14 @@ class _Graph:
     def edit_output(self, output: NetworkOutput) -> None:
         """Append to an output what its edit says."""
         (value,) = (each for each in self._graph.output if each.name == output.name)
-        nodes = [
-            *self._steps(output.edit, self._rename(output.name), value.type.tensor_type.elem_type)
-        ]
+        inner, element = self._rename(output.name), value.type.tensor_type.elem_type
+        nodes = [*self._steps(output.edit, inner, element)]
         nodes[-1].output[0] = output.name
         self._graph.node.extend(nodes)
-        sizes = zip((1, *output.dims), output.is_dynamic, strict=True)
-        shape = [f"{output.name}_dim_{axis}" if free else size
-                 for axis, (size, free) in enumerate(sizes)]  # fmt: skip
+        shape: list[str | int] = [1, *output.dims]
+        for axis, is_free in enumerate(output.is_dynamic):
+            if is_free:
+                shape[axis] = f"{output.name}_dim_{axis}"
         element = self._element(output.data_type)
         value.CopyFrom(self._helper.make_tensor_value_info(output.name, element, shape))
 

@@ -115,10 +115,10 @@ class Normalization:
                 replace(RAW_PIXELS, scale=wanted.scale, mean=wanted.mean),
                 replace(RAW_PIXELS, mean=tuple(each / wanted.scale for each in wanted.mean)),
             ]
-        tolerance = _TOLERANCE_STEPS * np.abs(wanted.slopes)
+        ends, tolerance = np.array([[0.0], [_WHITE]]), _TOLERANCE_STEPS * np.abs(wanted.slopes)
         for each in candidates:
-            differences = (self.apply(each.apply(x)) - wanted.apply(x) for x in (0.0, _WHITE))
-            if all((np.abs(one) <= tolerance).all() for one in differences):
+            differences = self.apply(each.apply(ends)) - wanted.apply(ends)
+            if (np.abs(differences) <= tolerance).all():
                 return each
         return None
 
@@ -176,15 +176,15 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
 
 def _make_images(dims: Sequence[int]) -> list[Any]:
     """Return a black image, and one for each channel that is 1 there, with sides of 2."""
-    axis = len(dims) - (1 if dims[-1] in (1, 3) and dims[-3] not in (1, 3) else 3)
+    axis = -1 if dims[-1] in (1, 3) and dims[-3] not in (1, 3) else -3
     count = dims[axis] or 3
     if len(dims) not in (3, 4) or count not in (1, 3):
         raise ValueError(f"{dims} is not an image")
-    shape = [2] * len(dims) if len(dims) == 3 else [1, 2, 2, 2]
+    shape = [1, 2, 2, 2][-len(dims) :]
     shape[axis] = count
     images = [np.zeros(shape) for _ in range(1 + count)]
     for channel, image in enumerate(images[1:]):
-        image[(slice(None),) * axis + (channel,)] = 1
+        np.moveaxis(image, axis, 0)[channel] = 1
     return images
 
 

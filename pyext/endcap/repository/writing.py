@@ -17,7 +17,7 @@ from endcap._files import refuse_foreign_link, whole_folder
 from endcap._pip_commands import import_extra
 from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError
-from endcap.repository.options import decided_values
+from endcap.repository.options import NO_HEAD, decided_values
 from endcap.repository.plan import Plan
 from endcap.triton.installation import find_our_backends
 from endcap.triton.model_contract import postprocess_contract, preprocess_contract
@@ -117,8 +117,8 @@ def _make_files(plan: Plan, shipped: Path) -> dict[str, bytes]:
         if model and not stage.endswith("_cpp"):
             contents[f"{model}/1/model.py"] = (shipped / stage / "1" / "model.py").read_bytes()
     if plan.network.external_files:
-        relocate_weights = plan.network.relocate_weights(plan.network.weight_names())
-        contents[_place_in_network(plan, "model.onnx")] = relocate_weights
+        relocated = plan.network.relocate_weights(plan.network.weight_names())
+        contents[_place_in_network(plan, "model.onnx")] = relocated
     if plan.classes.names is not None:
         lines = "".join(f"{name}\n" for name in plan.classes.names).encode()
         contents[f"{names.network}/labels.txt"] = lines
@@ -226,14 +226,17 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
         parts += [x for x in sides if x.name != "geometry" or not plan.is_classifier]
     # No step of a classifier takes it, and the DALI backend returns all outputs or none.
     pipeline = [x for x in preprocess.outputs if not (plan.is_classifier and x.name == "geometry")]
-    results = "classes" if plan.is_classifier else "detections"
-    results = "the class of each pixel" if plan.is_semantic else results
+    results = {
+        "classification": "classes",
+        "semantic": "the class of each pixel",
+        NO_HEAD: "the network's outputs",
+    }
     return {
         "plan": plan,
         "names": plan.names,
         "options": plan.options,
         "runtime": plan.options.runtime,
-        "results_text": results if plan.has_postprocess else "the network's outputs",
+        "results_text": results.get(plan.head.family, "detections"),
         "encoded": preprocess_contract({}).inputs[0],
         "has_whole_shapes": whole,
         "stage_batch": 0 if plan.slices else plan.options.max_batch,
@@ -243,8 +246,8 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
         "preprocess_outputs": preprocess.outputs,
         "served_outputs": _declare_outputs(plan, whole=whole),
         "output_notes": {
-            output.name: f"for postprocess' {part}"
-            for part, output in plan.head.inputs.items()
+            spec.name: f"for postprocess' {part}"
+            for part, spec in plan.served.items()
             if plan.has_postprocess
         },
         "postprocess_inputs": parts,
