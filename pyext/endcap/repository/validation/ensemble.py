@@ -32,7 +32,7 @@ class _Step:
     text: str  # such as `step detector`
     name: str
     block: Block
-    interface: Interface | None  # None where the model's is not known
+    interface: Interface
     inputs: tuple[_End, ...]
     outputs: tuple[_End, ...]
 
@@ -49,10 +49,8 @@ class _End:
     port: Port | None  # the tensor in the model, None where it is not known
     max_batch_size: int | None  # of the model, None where it is not known
 
-    def whole_dims(self, dims: Dims) -> Dims | None:
-        """Return the shape with the batch dimension; None where it is not known to have one."""
-        if self.max_batch_size is None:
-            return None
+    def whole_dims(self, dims: Dims) -> Dims:
+        """Return the shape with the batch dimension."""
         return (None, *dims) if self.max_batch_size else dims
 
 
@@ -80,28 +78,27 @@ def check_ensemble(ensemble: Model, known: RepositoryModels) -> Iterator[Finding
     }
     for step in steps:
         for each in step.inputs:
-            if each.tensor in makers and step.interface is not None:
+            if each.tensor in makers:
                 yield from check_normalization(makers[each.tensor], step.name, step.interface)
     # Where num_classes contradicts the head, it is unknown which is right.
-    called = [step.name for step in steps if step.interface and not step.interface.contradictory]
-    yield from _check_class_names(ensemble, [known.models[name] for name in called])
+    called = [known.models.get(step.name) for step in steps if not step.interface.contradictory]
+    yield from _check_class_names(ensemble, [*filter(None, called)])
 
 
 def _read_step(number: int, block: Block, known: RepositoryModels) -> _Step:
     name = block.value("model_name")
-    interface = known.interfaces.get(name)
-    where = f"step {name or number + 1}"
+    interface = known.interfaces.get(name, Interface(None, None, None))
+    where, largest = f"step {name or number + 1}", interface.max_batch_size
 
     def ends(field: str, ports: Mapping[str, Port] | None) -> tuple[_End, ...]:
-        largest = interface.max_batch_size if interface else None
-        read = []
-        for key, (*_, entry) in block.entries(field).items():
-            port = (ports or {}).get(key)
-            read.append(_End(entry.line, key, entry.value("value"), where, name, port, largest))
-        return tuple(sorted(read, key=lambda end: (end.line, end.key)))
+        return tuple(
+            _End(
+                entry.line, key, entry.value("value"), where, name, (ports or {}).get(key), largest
+            )
+            for key, (*_, entry) in block.entries(field).items()
+        )
 
-    inputs = ends("input_map", interface.inputs if interface else None)
-    outputs = ends("output_map", interface.outputs if interface else None)
+    inputs, outputs = ends("input_map", interface.inputs), ends("output_map", interface.outputs)
     return _Step(where, name, block, interface, inputs, outputs)
 
 
@@ -113,8 +110,6 @@ def _check_step(ensemble: Model, step: _Step, known: RepositoryModels) -> Iterat
         yield ensemble.error(line, f"{problem}; correct model_name, or add the model")
         return
     yield from _check_version(ensemble, step, known)
-    if step.interface is None:
-        return
     inputs, outputs = step.interface.inputs, step.interface.outputs
     for side, ends, ports in (("input", step.inputs, inputs), ("output", step.outputs, outputs)):
         for each in ends:
@@ -152,7 +147,7 @@ def _check_version(ensemble: Model, step: _Step, known: RepositoryModels) -> Ite
 def _check_batch(ensemble: Model, steps: Sequence[_Step]) -> Iterator[Finding]:
     largest = ensemble.largest_batch or 0
     # A step whose max_batch_size is 0 is checked by the shapes of its tensors.
-    sizes = {s.name: s.interface.max_batch_size or largest for s in steps if s.interface}
+    sizes = {step.name: step.interface.max_batch_size or largest for step in steps}
     smaller = {name: size for name, size in sizes.items() if size < largest}
     if smaller:
         others = " and ".join(f"that of {name} {size}" for name, size in smaller.items())
@@ -233,14 +228,15 @@ def _check_agreement(
     if given.data_type and taken.data_type and given.data_type != taken.data_type:
         yield ensemble.error(line, message)
         return
-    if not given.dims or not taken.dims:
-        return
-    whole = producer.whole_dims(given.dims), consumer.whole_dims(taken.dims)
-    if whole[0] is not None and whole[1] is not None and dims_fit(whole[0], whole[1]):
+    has_batches = None not in (producer.max_batch_size, consumer.max_batch_size)
+    fits = has_batches and dims_fit(
+        producer.whole_dims(given.dims), consumer.whole_dims(taken.dims)
+    )
+    if fits or not given.dims or not taken.dims:
         return
     if not dims_fit(given.dims, taken.dims):
         yield ensemble.error(line, message)
-    elif None not in whole:
+    elif has_batches:
         ends = (producer, consumer) if producer.max_batch_size else (consumer, producer)
         with_batch, without = (end.step or "the ensemble" for end in ends)
         yield ensemble.warning(
