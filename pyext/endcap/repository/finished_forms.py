@@ -9,16 +9,19 @@ import numpy as np
 
 from endcap.errors import UnsupportedError
 from endcap.repository.head_evidence import (
+    NO_CORNERS,
     PADDING,
     Head,
     Hints,
+    Numbers,
     Outputs,
     are_class_ids,
+    are_corners,
     are_fractions,
     box_unit,
-    final_box_parameters,
     may_be_detections,
 )
+from endcap.repository.metadata import RTDETR_DECODER
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.options import AS_GIVEN, Decision, row_places
 
@@ -86,7 +89,7 @@ def read_detections(outputs: Outputs, hints: Hints) -> Iterator[Head]:
                 _as_rows(one, adds_batch=adds_batch) for one in (each, *found)
             )
             inputs = {"boxes": boxes, "scores": scores, "classes": classes}
-            parameters = final_box_parameters(boxes.values, classes.values)
+            parameters = _final_box_parameters(boxes.values, classes.values)
             reason = f"{listed}: {_row_text(boxes)}"
             head = Head("detections", inputs, None, reason, parameters=parameters)
             yield _with_background(head, classes, hints)
@@ -219,5 +222,18 @@ def read_rows_with_classes(outputs: Outputs, hints: Hints) -> Iterator[Head]:
 def rows_head(rows: NetworkOutput, hints: Hints, reason: str) -> Head:
     """Return `end2end` for rows of a box, a score, a class id, and maybe more."""
     values, head = rows.values, hints.metadata.head
-    parameters = final_box_parameters(values[:, :4], values[:, 5], head)
+    parameters = _final_box_parameters(values[:, :4], values[:, 5], head)
     return Head("end2end", {"head": rows}, None, reason, parameters=parameters)
+
+
+def _final_box_parameters(
+    boxes: Numbers, class_ids: Numbers, head: str = ""
+) -> dict[str, Decision]:
+    """Return format and unit of boxes after suppression, which are corners with most exporters."""
+    boxes = boxes[class_ids != PADDING]
+    box_format = Decision("xyxy", "what networks with suppression inside give")
+    if head == RTDETR_DECODER:
+        box_format = Decision("cxcywh", f"the network's head is {head}, by the metadata")
+    elif not are_corners(boxes):
+        box_format = Decision("cxcywh", NO_CORNERS)
+    return {"box_format": box_format, "box_unit": box_unit(boxes)}

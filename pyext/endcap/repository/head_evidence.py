@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.repository.metadata import RTDETR_DECODER, NetworkMetadata
+from endcap.repository.metadata import NetworkMetadata
 from endcap.repository.network_tensors import NetworkOutput
 from endcap.repository.options import Decision, InitOptions
 
@@ -21,9 +21,6 @@ NO_CORNERS = "boxes of a trial run cannot be corners: some are the wrong way"
 _MAX_FRACTION = 2.0  # of a box given as a fraction of the image, with room for what sticks out
 _ROUNDING = 1e-3  # of float16 at 1
 _MAX_LOGIT = 50.0  # far beyond what a network's last layer gives, and coordinates reach
-_SUM_TOLERANCE = 1e-2  # of rows after a softmax, in half precision
-# Of the boxes of noise, as many as this have their best score in the background column.
-_MIN_BACKGROUND_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -73,30 +70,6 @@ def box_unit(boxes: Numbers) -> Decision:
     return Decision("pixel", f"boxes of a trial run reach {largest:.0f}")
 
 
-def final_box_parameters(boxes: Numbers, class_ids: Numbers, head: str = "") -> dict[str, Decision]:
-    """Return format and unit of boxes after suppression, which are corners with most exporters."""
-    boxes = boxes[class_ids != PADDING]
-    box_format = Decision("xyxy", "what networks with suppression inside give")
-    if head == RTDETR_DECODER:
-        box_format = Decision("cxcywh", f"the network's head is {head}, by the metadata")
-    elif not are_corners(boxes):
-        box_format = Decision("cxcywh", NO_CORNERS)
-    return {"box_format": box_format, "box_unit": box_unit(boxes)}
-
-
-def placed_box_parameters(boxes: Numbers, size: tuple[int, int]) -> dict[str, Decision] | None:
-    """Return format and unit of boxes all over the image; None for others, such as offsets."""
-    centres, box_format = boxes, Decision("cxcywh", NO_CORNERS)
-    if are_corners(boxes):
-        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-        box_format = Decision("xyxy", "no box of a trial run has its corners the wrong way")
-    elif not have_sizes(boxes):
-        return None
-    if not boxes.any() or not cover_image(centres, size):
-        return None
-    return {"box_format": box_format, "box_unit": box_unit(boxes)}
-
-
 def score_activation(scores: Numbers) -> Decision | None:
     """Return the activation that scores [N, C] still need; None for columns of several kinds."""
     if are_fractions(scores):
@@ -106,30 +79,6 @@ def score_activation(scores: Numbers) -> Decision | None:
         return None
     reason = f"scores of a trial run are from {scores.min():.1f} to {scores.max():.1f}"
     return Decision("sigmoid", reason)
-
-
-def pair_activation(scores: Numbers, *, has_background: bool) -> Decision:
-    """Return the activation of scores next to boxes."""
-    if scores.any() and are_fractions(scores):
-        return Decision("none", "scores of a trial run are from 0 to 1")
-    reason = f"scores of a trial run are from {scores.min():.1f} to {scores.max():.1f}"
-    return Decision("softmax" if has_background else "sigmoid", reason)
-
-
-def find_background(scores: Numbers) -> Decision | None:
-    """Return where most boxes of noise have their best score, if at an end: the background."""
-    for place, column in (("first", 0), ("last", scores.shape[1] - 1)):
-        share = float(np.mean(scores.argmax(axis=1) == column))
-        if share >= _MIN_BACKGROUND_SHARE and scores.any():
-            reason = f"the {place} score is the best of {share:.0%} of the boxes of noise"
-            return Decision(place, reason)
-    return None
-
-
-def add_up(scores: Numbers) -> bool:
-    """Return whether a softmax was over each row, which leaves detectors a column for no object."""
-    sums = scores.sum(axis=1)
-    return bool((scores >= 0).all() and (abs(sums - 1) < _SUM_TOLERANCE).all())
 
 
 def cover_image(boxes: Numbers, size: tuple[int, int]) -> bool:

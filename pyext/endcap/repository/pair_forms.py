@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from endcap.repository.head_evidence import (
     FAMILY_DEFAULT,
+    NO_CORNERS,
     Head,
     Hints,
     Numbers,
     Outputs,
-    add_up,
     are_corners,
     are_fractions,
     box_unit,
-    find_background,
+    cover_image,
     have_sizes,
-    pair_activation,
-    placed_box_parameters,
 )
 from endcap.repository.network_tensors import NetworkOutput, OutputEdit
 from endcap.repository.options import AS_GIVEN, Decision, decided_values
@@ -30,6 +30,9 @@ _QUERY_BOXES_NAME = "pred_boxes"
 _QUERY_FAMILIES = ("rtdetr", "rtdetr_seg")
 _RFDETR_NAMES = ("labels", "dets")  # of scores and boxes, by RF-DETR's exporter
 _COCO_IDS = 91  # scores of RF-DETR's weights for COCO
+_SUM_TOLERANCE = 1e-2  # of rows after a softmax, in half precision
+# Of the boxes of noise, as many as this have their best score in the background column.
+_MIN_BACKGROUND_SHARE = 0.9
 _MAX_EXCESS = 0.25  # of boxes from 0 to 1 that no sigmoid keeps there
 _SCORE_NAMES = ("score", "logit", "cls", "class", "conf", "labels")
 _YOLOV4_BOXES = {"box_format": "xyxy", "box_unit": "normalized"}
@@ -89,8 +92,8 @@ def _read_pair_with_rows(
     if not of_queries and len(boxes) == 1 and _are_of_queries(boxes[0], hints):
         of_queries = [*boxes]
     if of_queries or wanted in _QUERY_FAMILIES:
-        head = _queries(scores, (of_queries or boxes)[0], reason, hints, is_rfdetr=is_rfdetr)
-        yield _with_masks(head, outputs, hints)
+        (first, *_) = of_queries or boxes
+        yield _queries(scores, first, outputs, reason, hints, is_rfdetr=is_rfdetr)
     if not of_queries or wanted == "ssd":
         yield _anchors(scores, boxes, reason, hints)
 
@@ -121,8 +124,15 @@ def _exceed_fractions(boxes: Numbers) -> bool:
 
 
 def _queries(
-    scores: NetworkOutput, boxes: NetworkOutput, reason: str, hints: Hints, *, is_rfdetr: bool
+    scores: NetworkOutput,
+    boxes: NetworkOutput,
+    outputs: Outputs,
+    reason: str,
+    hints: Hints,
+    *,
+    is_rfdetr: bool,
 ) -> Head:
+    """Return a head of queries, with the output that has a mask for each, if there is one."""
     preset = "rfdetr" if is_rfdetr else None
     is_rfdetr |= _exceed_fractions(boxes.values)
     classes, read, missing = _read_columns(scores, hints, "rfdetr" if is_rfdetr else "detr")
@@ -134,32 +144,21 @@ def _queries(
         parameters["activation"] = Decision("sigmoid", "what RF-DETR's scores need")
     elif read and read["background"].value != "none":
         parameters["multi_label"] = Decision("false", "as DETR's queries are one object or none")
-    inputs = {"logits": scores, "boxes": boxes}
-    return Head(
-        "rtdetr", inputs, classes, reason, parameters=parameters, preset=preset, missing=missing
-    )
-
-
-def _with_masks(head: Head, outputs: Outputs, hints: Hints) -> Head:
-    """Return a head of queries with the output that has a mask for each, if there is one."""
+    family, inputs = "rtdetr", {"logits": scores, "boxes": boxes}
     masks = [
         each
         for each in outputs
-        if len(each.dims) == 3
-        and each.dims[0] == head.inputs["boxes"].dims[0]
-        and each.is_float
-        and "mask" in each.name.lower()
+        if each.is_float and len(each.dims) == 3 and each.dims[0] == boxes.dims[0]
+        if "mask" in each.name.lower()
     ]
-    if len(masks) != 1 or hints.options.head == "rtdetr":
-        return head
-    _, height, width = masks[0].dims
-    size = Decision(f"{height},{width}", f"the shape of {masks[0].name}")
-    return replace(
-        head,
-        family="rtdetr_seg",
-        inputs={**head.inputs, "masks": masks[0]},
-        reason=f"{head.reason}, and {masks[0].name} {list(masks[0].dims)}",
-        parameters={**head.parameters, "prototype_size": size},
+    if len(masks) == 1 and hints.options.head != "rtdetr":
+        family, inputs["masks"] = "rtdetr_seg", masks[0]
+        count, height, width = masks[0].dims
+        size = Decision(f"{height},{width}", f"the shape of {masks[0].name}")
+        parameters["prototype_size"] = size
+        reason += f", and {masks[0].name} {[count, height, width]}"
+    return Head(
+        family, inputs, classes, reason, parameters=parameters, preset=preset, missing=missing
     )
 
 
@@ -171,7 +170,9 @@ def _read_columns(
     The column for no object is the last one of the kinds rfdetr and detr, and at either end of ssd.
     """
     columns, classes, values = scores.dims[1], hints.num_classes, scores.values
-    given, adds_up = hints.options.settings.get("background"), add_up(values)
+    given = hints.options.settings.get("background")
+    # After a softmax, which leaves detectors a column for no object.
+    adds_up = (values >= 0).all() and (abs(values.sum(axis=1) - 1) < _SUM_TOLERANCE).all()
     background = None
     if given in ("none", "first", "last"):
         background = Decision(given, AS_GIVEN)
@@ -179,7 +180,7 @@ def _read_columns(
         background = Decision("none", f"{columns} scores for as many classes")
     elif classes == columns - 1 or (classes is None and kind != "rfdetr" and adds_up):
         reason = "one score more than classes" if classes else "scores of a trial run add up to 1"
-        background = find_background(values) if kind == "ssd" else Decision("last", reason)
+        background = _find_background(values) if kind == "ssd" else Decision("last", reason)
         if background is None:
             missing = (
                 f"nothing tells which of the {columns} scores of {scores.name} is for no object; "
@@ -197,7 +198,7 @@ def _read_columns(
         background = Decision("none", reason)
     if background is not None:
         has_background = background.value != "none"
-        activation = pair_activation(values, has_background=has_background)
+        activation = _score_activation(values, has_background=has_background)
         parameters = {"background": background, "activation": activation}
         return columns - has_background, parameters, ""
     unclear = f"nothing tells whether one of the {columns} scores of {scores.name} is for no object"
@@ -216,7 +217,7 @@ def _anchors(scores: NetworkOutput, outputs: Outputs, reason: str, hints: Hints)
     variances = Decision("0.1,0.1,0.2,0.2", "SSD's, as a score is for no object")
     if parameters and parameters["background"].value == "none":
         variances = Decision("1,1,1,1", "RetinaNet's, as each score is a class's")
-    placed = {each.name: placed_box_parameters(each.values, hints.size) for each in outputs}
+    placed = {each.name: _placed_box_parameters(each.values, hints.size) for each in outputs}
     anchors = [each for each in outputs if any(part in each.name.lower() for part in ANCHOR_NAMES)]
     if len(anchors) in (0, len(outputs)):  # a name of boxes, and not of what they are relative to
         anchors = [each for each in outputs if placed[each.name]] if len(outputs) == 2 else []
@@ -249,3 +250,34 @@ def _anchors(scores: NetworkOutput, outputs: Outputs, reason: str, hints: Hints)
     parameters["multi_label"] = Decision("false", "YOLOv4's own code takes a box's best class")
     fit = Decision("stretch", "YOLOv4's own code resizes images without keeping their aspect ratio")
     return replace(head, parameters=parameters, preset="ultralytics", recipe={"fit": fit})
+
+
+def _placed_box_parameters(boxes: Numbers, size: tuple[int, int]) -> dict[str, Decision] | None:
+    """Return format and unit of boxes all over the image; None for others, such as offsets."""
+    centres, box_format = boxes, Decision("cxcywh", NO_CORNERS)
+    if are_corners(boxes):
+        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+        box_format = Decision("xyxy", "no box of a trial run has its corners the wrong way")
+    elif not have_sizes(boxes):
+        return None
+    if not boxes.any() or not cover_image(centres, size):
+        return None
+    return {"box_format": box_format, "box_unit": box_unit(boxes)}
+
+
+def _score_activation(scores: Numbers, *, has_background: bool) -> Decision:
+    """Return the activation of scores next to boxes."""
+    if scores.any() and are_fractions(scores):
+        return Decision("none", "scores of a trial run are from 0 to 1")
+    reason = f"scores of a trial run are from {scores.min():.1f} to {scores.max():.1f}"
+    return Decision("softmax" if has_background else "sigmoid", reason)
+
+
+def _find_background(scores: Numbers) -> Decision | None:
+    """Return where most boxes of noise have their best score, if at an end: the background."""
+    for place, column in (("first", 0), ("last", scores.shape[1] - 1)):
+        share = float(np.mean(scores.argmax(axis=1) == column))
+        if share >= _MIN_BACKGROUND_SHARE and scores.any():
+            reason = f"the {place} score is the best of {share:.0%} of the boxes of noise"
+            return Decision(place, reason)
+    return None

@@ -89,15 +89,11 @@ def _read_extras(kind: str, outputs: Outputs, hints: Hints) -> _Extras:
     if kind == "seg":
         prototypes = [each for each in outputs if len(each.dims) == 3 and each.is_float]
         if len(prototypes) != 1:
-            return _Extras(
-                kind, missing="it needs one output [M, height, width], prototypes of masks"
-            )
+            missing = "it needs one output [M, height, width], prototypes of masks"
+            return _Extras(kind, missing=missing)
         count, height, width = prototypes[0].dims
-        reason = f"the shape of {prototypes[0].name}"
-        parameters = {
-            "mask_coefficients": Decision(str(count), reason),
-            "prototype_size": Decision(f"{height},{width}", reason),
-        }
+        values = {"mask_coefficients": str(count), "prototype_size": f"{height},{width}"}
+        parameters = with_reason(values, f"the shape of {prototypes[0].name}")
         return _Extras(kind, count, {"protos": prototypes[0]}, parameters)
     if kind == "obb":
         suppression = Decision("probiou_fast", "as Ultralytics suppresses rotated boxes")
@@ -145,20 +141,19 @@ def _read_rows(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterato
         if not extras.missing and extras.count != more:
             return
     parts, end = (f"6 + {more}", ", a class, and more") if more else ("6", " and a class")
-    head = rows_head(
-        output, hints, f"{output.name} [{rows}, {parts}]: a box, a score{end} in a row"
-    )
-    parameters = {**head.parameters, **extras.parameters}
+    reason = f"{output.name} [{rows}, {parts}]: a box, a score{end} in a row"
+    head = rows_head(output, hints, reason)
+    parameters, missing = {**head.parameters, **extras.parameters}, extras.missing
     if extras.kind == "obb":  # whose boxes have centres and sizes, and are not suppressed
         parameters = {"box_unit": head.parameters["box_unit"]}
+    if missing:
+        missing = f"{more} columns behind the class may be keypoints, and {missing}"
     yield replace(
         head,
         family="_".join(filter(None, ("end2end", extras.kind))),
         inputs={"head": output, **extras.inputs},
         parameters=parameters,
-        missing=f"{more} columns behind the class may be keypoints, and {extras.missing}"
-        if extras.missing
-        else "",
+        missing=missing,
         is_sure=bool(more) or find_grids(rows, hints.size) is None,
     )
 
@@ -193,8 +188,8 @@ def _read_grids(output: NetworkOutput, outputs: Outputs, hints: Hints) -> Iterat
     metadata, (rows, columns) = hints.metadata, output.dims
     if metadata.task in _TASKS:
         if not (metadata.is_end2end or metadata.has_nms):
-            extras = _read_extras(_TASKS[metadata.task], outputs, hints)
-            yield from _grid_head(output, hints, extras)
+            kind = _TASKS[metadata.task]
+            yield from _grid_head(output, hints, _read_extras(kind, outputs, hints))
         return
     shown = {
         "": True,
