@@ -34,12 +34,8 @@ def edit_network(
 ) -> OnnxFile:
     """Return a network that takes batches of images alone and gives its outputs as edited.
 
-    Args:
-        network: The network; returned unmodified where nothing has to be edited.
-        image: Its input.
-        outputs: Those that are used, each with its edit.
-        scratch: A folder for the new file.
-        dropped: Names of outputs that are removed.
+    Where nothing has to be edited it is the network itself, else a new file in the folder
+    `scratch`, without the outputs whose names are `dropped`.
     """
     edited = [output for output in outputs if output.edit != OutputEdit()]
     if not (edited or dropped or image.constants) and image.has_batch:
