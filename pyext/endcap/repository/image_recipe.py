@@ -113,10 +113,7 @@ def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRec
 
 
 def _follow(processor: ImageProcessor, size: tuple[int, int], *, is_detector: bool) -> ImageRecipe:
-    """Return the recipe of a file for a network of this height and width.
-
-    Raises ValueError, or what reading of other values raises, for what preprocess cannot do.
-    """
+    """Return the recipe of a file; ValueError and others for what preprocess cannot do."""
     content = processor.content
     if processor.is_timm:
         values = _read_timm(content, size)

@@ -57,7 +57,8 @@ def read_metadata(metadata: Mapping[str, str]) -> NetworkMetadata:
     """Return the metadata of a file; a value in a form that is not understood counts as none."""
     arguments = _literal(metadata.get("args", ""))
     arguments = arguments if isinstance(arguments, dict) else {}
-    has_nms, batch = arguments.get("nms") is True, arguments.get("batch")
+    has_nms = arguments.get("nms") is True
+    batch = arguments.get("batch")
     names = _class_names(_literal(metadata.get("names", "")))
     return NetworkMetadata(
         names=names,

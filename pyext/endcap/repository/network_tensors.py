@@ -56,11 +56,7 @@ class NetworkInput:
 
 
 def read_input(network: OnnxFile, wanted_size: tuple[int, int] | None) -> NetworkInput:
-    """Return how a network takes images.
-
-    Args:
-        network: The network.
-        wanted_size: Height and width, for a network that takes any.
+    """Return how a network takes images; `wanted_size` is for a network that takes any.
 
     Raises:
         RepositoryError: Its input is not a single batch of images.

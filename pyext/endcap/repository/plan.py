@@ -268,11 +268,7 @@ def _choose_head(
     heads: Sequence[Head],
     ambiguity: str,
 ) -> tuple[Head, StageParameters]:
-    """Return the only head, with its parameters.
-
-    Raises:
-        MissingOptionError: There are several, or parameters are missing, also of any of several.
-    """
+    """Return the only head, with its parameters; MissingOptionError lists what any head lacks."""
     missing: dict[str, list[str]] = {}
     for head in heads:
         try:

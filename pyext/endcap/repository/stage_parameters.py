@@ -176,11 +176,7 @@ def _choose_normalization(
     recipe: ImageRecipe,
     options: InitOptions,
 ) -> dict[str, Decision]:
-    """Return what preprocess has to do of a normalisation whose last steps the network may do.
-
-    Raises:
-        RepositoryError: The network does something else than the last steps.
-    """
+    """Return what preprocess has to do of a normalisation whose last steps the network may do."""
     inside, is_integer, preset = image.normalization, image.data_type == "UINT8", recipe.preset
     is_certain = recipe.is_certain and (preset.is_given or not is_integer)
     if inside is not None and image.data_type != "INT8":

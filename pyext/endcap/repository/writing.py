@@ -152,10 +152,7 @@ def _place_in_network(plan: Plan, name: str) -> str:
 def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]:
     """Return the texts by their path in the repository.
 
-    Args:
-        plan: All decisions.
-        folder: Its name, for the README.
-        picture_bytes: The length of the warm-up's picture.
+    `folder` is its name, for the README, and `picture_bytes` the length of the warm-up's picture.
     """
     jinja2 = import_extra("jinja2", "init", "writing a repository", RepositoryError)
     environment = jinja2.Environment(
