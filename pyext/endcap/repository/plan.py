@@ -82,19 +82,9 @@ class Plan:
         return self.head.family == "classification"
 
     @property
-    def is_semantic(self) -> bool:
-        """Whether the results are classes of each pixel."""
-        return self.head.family == "semantic"
-
-    @property
     def has_postprocess(self) -> bool:
         """Whether the network's outputs are read; else the ensemble returns them."""
         return self.head.family != NO_HEAD
-
-    @property
-    def slices(self) -> bool:
-        """Whether the network runs on tiles, which are its batch; the other models have none."""
-        return self.options.tile is not None
 
     @property
     def batch_text(self) -> str:

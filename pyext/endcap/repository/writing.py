@@ -213,7 +213,7 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
     preprocess = preprocess_contract(decided_values(plan.preprocess))
     order = "channels first" if image.layout == "nchw" else "channels last"
     values = preprocess.parameters
-    rows = (-1,) if plan.slices else ()
+    rows = (-1,) if plan.options.tile else ()
     parts = [
         replace(spec, name=part, dims=(*rows, *spec.dims)) for part, spec in plan.served.items()
     ]
@@ -236,7 +236,6 @@ def _template_values(plan: Plan, folder: str) -> Mapping[str, Any]:
         "results_text": results.get(plan.head.family, "detections"),
         "encoded": preprocess_contract({}).inputs[0],
         "has_whole_shapes": whole,
-        "stage_batch": 0 if plan.slices else plan.options.max_batch,
         "network_input": TensorSpec(
             image.name, image.data_type, (1, *image.dims) if whole else image.dims
         ),

@@ -84,8 +84,7 @@ def _read_contract(
             return model_contract(backend, given, with_rois=rois, in_python=model.runs_python)
         except EndcapError as error:
             name = _parameter_in(str(error), given)
-            line = model.config.find_line("parameters" if name else "backend")
-            line = model.parameter_line(name) if name else line
+            line = model.parameter_line(name) if name else model.config.find_line("backend")
             findings.append(model.error(line, _with_remedy(error)))
             if name is None:
                 return None
