@@ -104,9 +104,7 @@ def _recipe_of_torchvision(network: OnnxFile, inside: Normalization) -> ImageRec
     operators = {node.op_type for node in network.model.graph.node}
     parameters = with_reason(inside.whole.parameters(), reason)
     if "Softmax" not in operators or "RoiAlign" in operators:  # not SSD
-        why = (
-            "torchvision's detectors keep the aspect ratio, best with a shorter side of 800 pixels"
-        )
+        why = "torchvision's detectors keep the aspect ratio; use a shorter side of 800 pixels"
         parameters["fit"] = Decision("letterbox", why)
         parameters["pad_align"] = Decision("top_left", "as torchvision pads")
     return ImageRecipe(Decision("ssd", reason), parameters)

@@ -149,8 +149,7 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
     channel are what these become. The image is [N, C, H, W], [N, H, W, C], or the same without N.
     """
     numpy_type: Any = import_onnx("onnx.helper").tensor_dtype_to_np_dtype
-    kinds: list[str] = []
-    found = None
+    found = RAW_PIXELS
     with contextlib.suppress(Exception):  # operators without what they need, which nothing loads
         (image,) = (each.type.tensor_type for each in graph.input if each.name == tensor)
         images = _make_images([dim.dim_value for dim in image.shape.dim])
@@ -168,10 +167,8 @@ def find_normalization(graph: Any, tensor: str) -> Normalization | None:
                 line = _read_line(images) if is_float else None
                 if line is None:
                     break
-                kinds.append(node.op_type)
-                found = Normalization(*line, operators=tuple(kinds))
-    has_effect = found is not None and (any(found.mean) or set(found.std) != {1.0})
-    return found if has_effect else None
+                found = Normalization(*line, operators=(*found.operators, node.op_type))
+    return found if any(found.mean) or set(found.std) != {1.0} else None
 
 
 def _make_images(dims: Sequence[int]) -> list[Any]:

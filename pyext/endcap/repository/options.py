@@ -34,6 +34,11 @@ class Decision:
     value: str
     reason: str
 
+    @property
+    def is_given(self) -> bool:
+        """Whether the user gave this value; its reason is `AS_GIVEN` then."""
+        return self.reason == AS_GIVEN
+
 
 def with_reason(values: Mapping[str, str], reason: str) -> dict[str, Decision]:
     """Return the decisions for values that have one reason."""

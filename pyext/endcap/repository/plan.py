@@ -63,10 +63,25 @@ class Plan:
     classes: ClassNames
     preprocess: dict[str, Decision]  # the parameters to write
     postprocess: dict[str, Decision]
-    names: ModelNames
     network_batch: int  # the largest batch of the network and of the ensemble
     batch_reason: str = ""  # why it is smaller, where the input's shape does not tell
     dropped: tuple[str, ...] = ()  # outputs that are removed from the network
+
+    @property
+    def names(self) -> ModelNames:
+        """Names of the models, by what the network does."""
+        prefix = f"{self.options.name}_" if self.options.name else ""
+        network, ensemble = {
+            "classification": ("classifier", "classify"),
+            "semantic": ("segmenter", "segment"),
+            NO_HEAD: ("network", "predict"),
+        }.get(self.head.family, ("detector", "detect"))
+        return ModelNames(
+            preprocess=f"{prefix}preprocess",
+            network=f"{prefix}{network}",
+            postprocess=f"{prefix}postprocess" if self.has_postprocess else "",
+            ensemble=self.options.name or ensemble,
+        )
 
     @property
     def served(self) -> dict[str, TensorSpec]:
@@ -244,7 +259,6 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
         classes=chosen.classes,
         preprocess=chosen.preprocess,
         postprocess=chosen.postprocess,
-        names=_names(options, head.family),
         network_batch=min(batch, options.max_batch),
         batch_reason=batch_reason,
         dropped=dropped,
@@ -310,18 +324,3 @@ def _with_types(head: Head, taken: Mapping[str, TensorContract]) -> Head:
             output = replace(output, data_type=data_type, edit=edit)
         inputs[part] = output
     return replace(head, inputs=inputs)
-
-
-def _names(options: InitOptions, family: str) -> ModelNames:
-    prefix = f"{options.name}_" if options.name else ""
-    network, ensemble = {
-        "classification": ("classifier", "classify"),
-        "semantic": ("segmenter", "segment"),
-        NO_HEAD: ("network", "predict"),
-    }.get(family, ("detector", "detect"))
-    return ModelNames(
-        preprocess=f"{prefix}preprocess",
-        network=f"{prefix}{network}",
-        postprocess=f"{prefix}postprocess" if family != NO_HEAD else "",
-        ensemble=options.name or ensemble,
-    )

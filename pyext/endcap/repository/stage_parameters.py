@@ -178,8 +178,7 @@ def _choose_normalization(
 ) -> dict[str, Decision]:
     """Return what preprocess has to do of a normalisation whose last steps the network may do."""
     inside, is_integer, preset = image.normalization, image.data_type == "UINT8", recipe.preset
-    is_given = preset.reason == AS_GIVEN
-    is_certain = recipe.is_certain and (is_given or not is_integer)
+    is_certain = recipe.is_certain and (preset.is_given or not is_integer)
     if inside is not None and image.data_type != "INT8":
         found = inside.complement(wanted, is_integer=is_integer)
         if found is None and inside.has_mean and not is_certain:
@@ -188,7 +187,7 @@ def _choose_normalization(
             return with_reason(found.parameters(), f"the network itself computes {inside}")
         if (is_certain or not is_integer) and options.settings.keys().isdisjoint(NAMES):
             source = f"the preset {preset.value} ({preset.reason})"
-            source = f"--preset {preset.value}" if is_given else source
+            source = f"--preset {preset.value}" if preset.is_given else source
             pixels = _as_options(replace(RAW_PIXELS, scale=inside.whole.scale))
             choices = f"{pixels} for pixels from 0 to {255 if inside.takes_bytes else 1}"
             if not is_integer:
