@@ -72,8 +72,7 @@ def try_network(
     is_whole = not network.external_files
     has_ids = any(spec.data_type in ("INT32", "INT64") for spec in network.outputs)
     activations = _find_activations(network.model.graph) if is_whole and has_ids else {}
-    request = {"inputs": [image.name, *image.constants], "more_outputs": [*activations]}
-    response, results = _run_worker(network, feeds, request, options)
+    response, results = _run_worker(network, image, feeds, [*activations], options)
     runs = response["runs"]
     if error := next((each["error"] for each in runs[:2] if "error" in each), ""):
         _refuse_memory(network, options, error)
@@ -191,8 +190,9 @@ def _count_scores(activations: Mapping[str, str], arrays: Arrays) -> tuple[str, 
 
 def _run_worker(
     network: OnnxFile,
+    image: NetworkInput,
     feeds: Sequence[Sequence[NDArray[Any]]],
-    request: Mapping[str, Any],
+    more_outputs: Sequence[str],
     options: InitOptions,
 ) -> tuple[dict[str, Any], list[Arrays]]:
     """Return the response of `network_worker` and the outputs of each run.
@@ -204,41 +204,35 @@ def _run_worker(
             "trying the network takes onnxruntime, which cannot be imported (it is not "
             f"installed); run `{install_command('init')}`"
         )
-    with (
-        tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as folder,
-        tempfile.TemporaryFile() as stderr,
-    ):
+    with tempfile.TemporaryDirectory(prefix="endcap-", ignore_cleanup_errors=True) as folder:
         for number, arrays in enumerate(feeds):
             np.savez(Path(folder) / f"input_{number}.npz", *arrays)
-        whole = {
+        request = {
             "path": str(network.path),
             "file": str(network.file),
             "memory_bytes": int(options.trial_memory * _GIB),
             "parent": os.getpid(),
             "folder": folder,
             "runs": len(feeds),
-            **request,
+            "inputs": [image.name, *image.constants],
+            "more_outputs": more_outputs,
         }
-        # A separate session: Ctrl-C is for this process, which then ends the other one.
-        with subprocess.Popen(
-            worker_command("endcap.repository.network_worker"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
-            start_new_session=True,
-            env={**os.environ, "TMPDIR": folder},  # ONNX Runtime leaves files there
-        ) as process:  # fmt: skip
-            try:
-                output, _ = process.communicate(json.dumps(whole).encode(), options.trial_timeout)
-            except subprocess.TimeoutExpired as error:
-                raise RepositoryError(
-                    f"{network.path} is not done with its trial run after "
-                    f"{options.trial_timeout:g} seconds; give --trial-timeout more seconds if the "
-                    "network is that slow here"
-                ) from error
-            finally:
-                process.kill()
-        stderr.seek(0)
-        printed = stderr.read().decode(errors="replace")
-        response = _read_response(network, options, process.returncode, output, printed)
+        try:
+            done = subprocess.run(
+                worker_command("endcap.repository.network_worker"),
+                input=json.dumps(request).encode(),
+                capture_output=True,
+                timeout=options.trial_timeout,
+                start_new_session=True,  # Ctrl-C is for this process, which then ends the other one
+                env={**os.environ, "TMPDIR": folder},  # ONNX Runtime leaves files there
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RepositoryError(
+                f"{network.path} is not done with its trial run after {options.trial_timeout:g} "
+                "seconds; give --trial-timeout more seconds if the network is that slow here"
+            ) from error
+        response = _read_response(network, options, done)
         results: list[Arrays] = []
         for number, run in enumerate(response["runs"]):
             if "error" in run:
@@ -251,11 +245,12 @@ def _run_worker(
 
 
 def _read_response(
-    network: OnnxFile, options: InitOptions, code: int, output: bytes, printed: str
+    network: OnnxFile, options: InitOptions, done: subprocess.CompletedProcess[bytes]
 ) -> dict[str, Any]:
     """Return what the worker wrote; RepositoryError for an error or a crash."""
+    code, printed = done.returncode, done.stderr.decode(errors="replace")
     last_line = printed.strip()[-_SHOWN_CHARACTERS:].rpartition("\n")[2].rstrip(".")
-    response: dict[str, Any] = json.loads(output) if code == 0 else {"error": last_line}
+    response: dict[str, Any] = json.loads(done.stdout) if code == 0 else {"error": last_line}
     if "error" not in response:
         return response
     message = response["error"]
