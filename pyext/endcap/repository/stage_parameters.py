@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-import endcap._core as _core
-from endcap.box_decode import to_batched
 from endcap.errors import InvalidArgumentError
+from endcap.postprocess import Postprocessor
 from endcap.predictions import class_name
 from endcap.repository.errors import MissingOptionError, RepositoryError
 from endcap.repository.head_evidence import Head
@@ -306,11 +305,7 @@ def _choose_postprocess(
         )
         for part, each in head.inputs.items()
     }
-    core = _core.Postprocessor([*decided_values(chosen).items()], 1)
-    tensors, _ = to_batched(nothing, core.inputs)
-    geometry = np.array([[1, 1, 0, 0, 1, 1, 1, 0]], np.float32)
-    if family == "semantic":
-        core.class_maps(tensors, geometry, None)
-    else:
-        core(tensors, geometry, None, False)
+    parameters: Any = decided_values(chosen)
+    geometry = np.array([1, 1, 0, 0, 1, 1, 1, 0], np.float32)
+    Postprocessor(**parameters, threads=1)(nothing, geometry)
     return chosen
