@@ -84,10 +84,8 @@ def read_detections(outputs: Outputs, hints: Hints) -> Iterator[Head]:
         found = _scores_and_classes(_columns_next_to(each, outputs, 4))
         if found is not None:
             listed = ", ".join(f"{one.name} {list(one.shape)}" for one in (each, *found))
-            adds_batch = len(each.shape) == 2
-            boxes, scores, classes = (
-                _as_rows(one, adds_batch=adds_batch) for one in (each, *found)
-            )
+            is_flat = len(each.shape) == 2
+            boxes, scores, classes = (_as_rows(x, adds_batch=is_flat) for x in (each, *found))
             inputs = {"boxes": boxes, "scores": scores, "classes": classes}
             parameters = _final_box_parameters(boxes.values, classes.values)
             reason = f"{listed}: {_row_text(boxes)}"

@@ -39,13 +39,11 @@ def examine_endcap_model(model: Model, folders: frozenset[str]) -> tuple[list[Fi
     contract = _read_contract(model, given, findings)
     rois = model.declared_ports("input").get("rois")
     if model.runs_python and rois and rois.block:
-        findings.append(
-            model.error(
-                rois.block.find_line("name"),
-                "the model has an input rois, and Python models take whole images; cut regions out "
-                "by a model in the backend endcap_preprocess",
-            )
+        text = (
+            "the model has an input rois, and Python models take whole images; cut regions out by "
+            "a model in the backend endcap_preprocess"
         )
+        findings.append(model.error(rois.block.find_line("name"), text))
     if findings or contract is None:
         return findings, Interface(None, None, model.largest_batch)
     backend = model.stage or model.needed_backend

@@ -81,11 +81,8 @@ def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
     if not fixed and model.needed_backend in _REFUSE_FIXED_OUTPUTS:
         # Whatever comes in; ONNX Runtime's own backend reads only the declared ones.
         read = model.declared_ports("output") if model.needed_backend == "onnxruntime" else {}
-        side, fixed = "output", [
-            t
-            for t in network.inferred_outputs()
-            if t.dims and t.dims[0] is not None and (not read or t.name in read)
-        ]  # fmt: skip
+        inferred = [t for t in network.inferred_outputs() if not read or t.name in read]
+        side, fixed = "output", [t for t in inferred if t.dims and t.dims[0] is not None]
     if not fixed:
         return
     batch = fixed[0].dims[0]
