@@ -33,13 +33,16 @@ bool WantsLabels(const Request& request) {
   return request.WantsOutput(kClassLabels) || request.WantsOutput(kClassPaths);
 }
 
-// The size that the maps of a request's images share; 0, 0 where no image has one.
-MaskSize FindMapSize(const PostprocessParams& params, std::span<const PostprocessInput> inputs) {
+// The size that the maps of a request's images share; 0, 0 where no image has one, or where they
+// differ and the request wants the maps in another form, too: an ensemble requests all of a model.
+MaskSize FindMapSize(const PostprocessParams& params, std::span<const PostprocessInput> inputs,
+                     const Request& request) {
   MaskSize size;
   for (const PostprocessInput& input : inputs) {
     if (input.status != 0) continue;
     const MaskSize other = GetClassMapSize(params, input);
     if (size.pixels() != 0 && (other.height != size.height || other.width != size.width)) {
+      if (request.WantsOutput(kClassMapPng) || request.WantsOutput(RleName(params))) return {};
       throw Error(ErrorCode::kInvalidArgument,
                   "the class maps of the request's images differ in size: request the output "
                   "class_map_png, or send one image in a request");
@@ -131,7 +134,7 @@ void PostprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& exe
   std::vector<TensorSpec> specs = PostprocessOutputs(params_);
   const bool is_semantic = IsSemantic(params_.head.family);
   if (is_semantic && job.pending->request.WantsOutput(kClassMap)) {
-    const MaskSize size = FindMapSize(params_, job.inputs);
+    const MaskSize size = FindMapSize(params_, job.inputs, job.pending->request);
     specs[0].shape = {size.height, size.width};
   }
   for (const TensorSpec& spec : specs) {

@@ -22,7 +22,7 @@ import endcap
 from endcap.client import DetectionClient, Task
 from tests.reference import class_maps, masks
 from tests.support import family_networks as families
-from tests.triton.calls import infer
+from tests.triton.calls import infer, strings
 from tests.triton.commands import endcap as run_command
 from tests.triton.init_cases import PICTURES, letterboxed, write_together
 from tests.triton.model_folders import batching, write_postprocess
@@ -88,19 +88,19 @@ def test_outputs_of_one_image(connection: grpc_client.InferenceServerClient) -> 
 
 
 def test_batches(connection: grpc_client.InferenceServerClient) -> None:
-    """Of images of one size; of others PNG files and run-length encodings only."""
+    """Of images of one size; of others PNG files and run-length encodings, and empty arrays."""
     expected = expected_maps()
     same = infer(connection, "post", {"logits": LOGITS[:2], "geometry": GEOMETRY[:2]})
     np.testing.assert_array_equal(same["class_map"], expected[:2])
     tensors = {"logits": LOGITS, "geometry": GEOMETRY}
-    names = ["class_map_png", "class_rle", "map_size"]
-    response = infer(connection, "post", tensors, outputs=names)
+    response = infer(connection, "post", tensors)
+    assert response["class_map"].shape == (len(LOGITS), 0, 0)
     for row, ids in enumerate(expected):
         np.testing.assert_array_equal(read_png(response["class_map_png"][row, 0]), ids)
         assert response["class_rle"][row].tolist() == rles(ids)
         assert response["map_size"][row].tolist() == [*ids.shape]
     with pytest.raises(InferenceServerException) as error:
-        infer(connection, "post", tensors)
+        infer(connection, "post", tensors, outputs=["class_map", "map_size"])
     assert "differ in size: request the output class_map_png, or send one image" in str(error.value)
 
 
@@ -127,6 +127,17 @@ def test_bad_logits_are_named(connection: grpc_client.InferenceServerClient) -> 
 def test_validate_has_no_findings(repository: Path) -> None:
     done = run_command("validate", repository, "--strict")
     assert "0 errors, 0 warnings" in done.stdout, done.stdout
+
+
+def test_an_ensemble_takes_images_of_several_sizes(
+    connection: grpc_client.InferenceServerClient,
+) -> None:
+    encoded = {"encoded": strings(PICTURES)}
+    response = infer(connection, "logits", encoded, outputs=["class_map_png", "map_size"])
+    for row, jpeg in enumerate(PICTURES):
+        ids = read_png(response["class_map_png"][row, 0])
+        assert response["map_size"][row].tolist() == [*ids.shape]
+        assert (ids == expected_result("logits", jpeg)).mean() > 0.999
 
 
 def expected_result(name: str, jpeg: bytes) -> npt.NDArray[np.uint8]:
