@@ -381,6 +381,10 @@ void ValidateClassification(const HeadParams& head) {
 void ValidateSemantic(const PostprocessParams& params) {
   RequireRange("num_classes with head semantic", params.head.num_classes, 1, kMaxMapClasses);
   RequireRange("ignore_label", params.ignore_label, 0, kMaxMapClasses - 1);
+  if (std::ranges::find(params.head.classes, params.ignore_label) != params.head.classes.end()) {
+    FailArgument("ignore_label is ", params.ignore_label,
+                 ", which is one of classes: pixels of other classes could not be told from it");
+  }
   if (params.head.on_nan == OnNan::kDrop) {
     FailArgument("on_nan is drop with head semantic, which has no anchors to drop: give error");
   }

@@ -184,6 +184,11 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no pixels": (np.zeros((3, 0, 16), np.float32), {}, "height of prototypes or logits is 0"),
     "too many classes": (np.zeros((3, 12, 16), np.float32), {"num_classes": 257}, "1 to 256"),
     "ignore_label": (np.zeros((3, 12, 16), np.float32), {"ignore_label": 256}, "from 0 to 255"),
+    "ignore_label of a class": (
+        np.zeros((3, 12, 16), np.float32),
+        {"classes": [1, 2], "ignore_label": 2},
+        "ignore_label is 2, which is one of classes",
+    ),
     "on_nan": (np.zeros((3, 12, 16), np.float32), {"on_nan": "drop"}, "give error"),
     "an id": (np.full((12, 16), 3, np.uint8), {"class_map": True}, "row 0, column 0 is 3: with"),
     "a negative id": (np.full((12, 16), -1, np.int32), {"class_map": True}, "is -1"),
