@@ -23,6 +23,7 @@ _HAVE_OPTIONS = {
     "tile": "--tile",
 }
 MERGE_PARAMETERS = ("merge", "merge_metric", "merge_threshold")  # of an image's tiles
+_TILE_PARAMETERS = ("tile_overlap", "tile_full", *MERGE_PARAMETERS)
 _ROW_PARTS = {"image": 1, "box": 4, "score": 1, "class": 1}  # and how many columns each has
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
@@ -154,6 +155,21 @@ class InitOptions:
                 f"{', '.join(HEAD_PARAMETERS)}, or {NO_HEAD} for outputs that are returned unread"
             )
         self._check_settings()
+        if self.tile is not None:
+            self._check_tile_settings()
+
+    def _check_tile_settings(self) -> None:
+        if self.settings.get("merge") == "none":
+            raise InvalidArgumentError(
+                "--set merge=none: the detections of an image's tiles have to be merged; give nms "
+                "or nmm, or leave --tile out"
+            )
+        most = self.settings.get("max_rois", "")
+        if most.isdecimal() and int(most) > self.max_batch:
+            raise InvalidArgumentError(
+                f"--set max_rois={most}: an image's tiles are one batch of the network; give "
+                f"--max-batch {most}, too"
+            )
 
     def _check_settings(self) -> None:
         known = preprocess_contract({}).parameters
@@ -168,12 +184,16 @@ class InitOptions:
         else:  # the same for every head
             known = {**known, **postprocess_contract({"head": "yolov8"}).parameters}
         for name in self.settings:
-            if name in MERGE_PARAMETERS and self.tile is None:
+            if name in _TILE_PARAMETERS and self.tile is None:
                 raise InvalidArgumentError(
                     f"--set {name}: it is for the tiles of --tile; give that too"
                 )
             if name in _HAVE_OPTIONS:
                 raise InvalidArgumentError(f"--set {name}: give it with {_HAVE_OPTIONS[name]}")
+            if name == "class_map":
+                raise InvalidArgumentError(
+                    "--set class_map: the network's output decides it; leave it out"
+                )
             if name not in known:
                 close = suggestion(name)
                 if name == "resize":  # elsewhere another name for the size, which has an option

@@ -66,13 +66,28 @@ def test_validate_has_no_findings(tmp_path: Path) -> None:
     assert "0 errors, 0 warnings" in done.stdout
 
 
+def test_validate_compares_regions_with_the_largest_batch(tmp_path: Path) -> None:
+    options = ("--tile", "640", "--max-batch", "9", "--preset", "ultralytics")
+    settings = ("--set", "activation=none", "--set", "box_format=cxcywh")
+    models = written(tmp_path, families.yolov8(), *options, *settings)
+    config = models / "preprocess" / "config.pbtxt"
+    text = config.read_text()
+    assert '"9"' in text
+    for most, warnings in (("9", 0), ("10", 1)):
+        config.write_text(text.replace('"9"', f'"{most}"'))
+        done = endcap("validate", models)
+        assert f"0 errors, {warnings} warning" in done.stdout
+    said = "max_rois is 10, and max_batch_size of detector, which takes the regions of an image"
+    assert said in " ".join(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("network", "options", "said"),
     [
         (
             families.classifier(),
             {"head": "classification"},
-            "--tile is for detectors that take several",
+            "--tile is for detectors, and the head is classification; leave --tile out",
         ),
         (families.yolov8(), {"max_batch": 1}, "--tile is for detectors that take several"),
         (families.yolov8(), {"preprocess": "python"}, "--tile is for the compiled backends"),
@@ -83,6 +98,14 @@ def test_validate_has_no_findings(tmp_path: Path) -> None:
             {"tile": None, "settings": {"merge": "nms"}},
             "for the tiles of --tile",
         ),
+        (
+            families.yolov8(),
+            {"tile": None, "settings": {"tile_overlap": "0.3"}},
+            "for the tiles of --tile",
+        ),
+        (families.yolov8(), {"settings": {"merge": "none"}}, "give nms or nmm"),
+        (families.yolov8(), {"settings": {"max_rois": "13"}}, "give --max-batch 13, too"),
+        (families.semantic(), {}, "the head is semantic; leave --tile out"),
     ],
 )
 def test_refusals(network: Network, options: dict[str, Any], said: str, tmp_path: Path) -> None:

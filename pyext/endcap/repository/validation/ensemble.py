@@ -12,10 +12,12 @@ from endcap.repository.validation.network import check_normalization
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.labels import parse_labels
 from endcap.triton.model_config import Block
+from endcap.triton.model_contract import preprocess_contract
 from endcap.triton.model_folder import read_integer
 from endcap.triton.tensor_spec import Dims, dims_fit
 
 _LABELS = "labels"
+_MAX_ROIS = "max_rois"
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,24 @@ def check_ensemble(ensemble: Model, known: RepositoryModels) -> Iterator[Finding
         for each in step.inputs:
             if each.tensor in makers:
                 yield from check_normalization(makers[each.tensor], step.name, step.interface)
+                yield from _check_regions(makers[each.tensor], each)
     # Where num_classes contradicts the head, it is unknown which is right.
     called = [known.models.get(step.name) for step in steps if not step.interface.contradictory]
     yield from _check_class_names(ensemble, [*filter(None, called)])
+
+
+def _check_regions(maker: Model, network: _End) -> Iterator[Finding]:
+    """Check that the network takes the regions or tiles of an image as one batch."""
+    largest = network.max_batch_size
+    default = preprocess_contract({}).parameters[_MAX_ROIS]
+    most = read_integer(maker.parameters.get(_MAX_ROIS, default))
+    if maker.largest_batch == 0 and largest and most > largest:
+        yield maker.warning(
+            maker.parameter_line(_MAX_ROIS),
+            f"{_MAX_ROIS} is {most}, and max_batch_size of {network.name}, which takes the regions "
+            f"of an image as a batch, is {largest}: Triton refuses more; set {_MAX_ROIS} to "
+            f"{largest}, or raise the other",
+        )
 
 
 def _read_step(number: int, block: Block, known: RepositoryModels) -> _Step:
