@@ -91,6 +91,12 @@ DAMAGES = {
         'name: "rois"',
         (("\n]\n\noutput [", ROIS),),
     ),
+    "python_semantic": Damage(
+        "postprocess_python",
+        "a Python model cannot run head semantic",
+        "parameters {",
+        (('string_value: "yolov8"', 'string_value: "semantic"'),),
+    ),
     "no_model_file": Damage(
         "detector_python",
         "the model needs FOLDER/1/model.py",

@@ -237,6 +237,17 @@ REFUSED: dict[str, tuple[Maker, str, str]] = {
         CLASSES,
         "crops a square|--set fit=stretch",
     ),
+    "a map in a Python model": (
+        families.semantic().write,
+        "--head semantic --preset ultralytics --postprocess python",
+        "a Python model cannot run head semantic|use the backend endcap_postprocess",
+    ),
+    "maps of other classes": (
+        families.semantic().write,
+        "--num-classes 19 --preset ultralytics",
+        "and not of 19 classes|--head semantic",
+    ),
+    "what the output decides": (V8, "--set class_map=true", "the network's output decides it"),
     # Options.
     "another size": (V8, "--size 320", "--size is 320,320"),
     "size of words": (V8, "--size big", "--size is 'big'"),

@@ -15,6 +15,7 @@ from endcap.errors import InvalidArgumentError, UnsupportedError, raise_first
 from endcap.masks import pad_rle
 from endcap.python_backend.instance import CoreStage
 from endcap.python_backend.requests import find_input, get_input, in_place, on_host
+from endcap.triton.model_contract import SEMANTIC_IN_PYTHON
 from endcap.triton.stage_settings import StageSettings
 
 _LABELS = ("class_labels", "class_paths")  # are made of class_ids
@@ -72,10 +73,7 @@ class PostprocessStage(CoreStage):
     def __init__(self, settings: StageSettings, target: Target | None) -> None:
         super().__init__(_core.Postprocessor, settings, target)
         if self.parameters["head"] == "semantic":
-            raise UnsupportedError(
-                "a Python model cannot run head semantic, whose outputs vary in size: use the "
-                "backend endcap_postprocess, or endcap.Postprocessor in your own code"
-            )
+            raise UnsupportedError(SEMANTIC_IN_PYTHON)
         self._inputs = [name for name, _, _ in self._core.inputs]
         self._max_detections = int(self.parameters["max_detections"])
 

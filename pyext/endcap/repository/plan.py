@@ -26,7 +26,12 @@ from endcap.repository.options import (
 from endcap.repository.stage_parameters import ClassNames, StageParameters, choose_parameters
 from endcap.repository.trial_run import Trial, has_suppression, try_network
 from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
-from endcap.triton.model_contract import TensorContract, postprocess_contract, preprocess_contract
+from endcap.triton.model_contract import (
+    TensorContract,
+    model_contract,
+    postprocess_contract,
+    preprocess_contract,
+)
 from endcap.triton.tensor_spec import TensorSpec
 
 
@@ -239,9 +244,11 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
         for each in trial.outputs
         if image.batch is None and each.is_dynamic[:1] != (True,) and each.name not in served
     )
-    if options.tile is not None and (
-        batch < 2 or head.family in (NO_HEAD, "classification", "semantic")
-    ):
+    if options.tile is not None and head.family in (NO_HEAD, "classification", "semantic"):
+        raise InvalidArgumentError(
+            f"--tile is for detectors, and the head is {head.family}; leave --tile out"
+        )
+    if options.tile is not None and batch < 2:
         raise InvalidArgumentError(
             f"--tile is for detectors that take several images at a time, and {network.path} is "
             f"not one{': ' + batch_reason if batch_reason else ''}; leave --tile out, or export "
@@ -249,7 +256,11 @@ def _decide(network: OnnxFile, image: NetworkInput, options: InitOptions, scratc
         )
     if chosen.postprocess:
         of_one = {n: each for n, each in chosen.postprocess.items() if n not in MERGE_PARAMETERS}
-        contract = postprocess_contract(decided_values(of_one))
+        contract = model_contract(
+            POSTPROCESS_BACKEND,
+            decided_values(of_one),
+            in_python=options.postprocess == "python",
+        )
         head = _with_types(head, contract.tensors["input"])
     return Plan(
         options=options,

@@ -33,6 +33,8 @@ def read_semantic(outputs: Outputs, hints: Hints) -> Iterator[Head]:
             is_sure = is_named or hints.num_classes == dims[0]
             is_sure |= name in _USUAL_NAMES and dims[0] > 1 and hints.num_classes is None
             reason = f"{name} {list(dims)}: a number for each class and pixel"
+            if hints.num_classes not in (None, dims[0]):
+                reason += f", and not of {hints.num_classes} classes"
             yield Head("semantic", {"logits": output}, dims[0], reason, is_sure)
             return
         if output.data_type in _WHOLE_NUMBERS and dims[-2:] == hints.size:

@@ -13,6 +13,10 @@ from endcap.triton.ensemble import POSTPROCESS_BACKEND, PREPROCESS_BACKEND
 from endcap.triton.tensor_spec import TensorSpec, free_dims
 
 _QUEUE_COST = "max_queue_cost"
+SEMANTIC_IN_PYTHON = (
+    "a Python model cannot run head semantic, whose outputs vary in size: use the backend "
+    "endcap_postprocess, or endcap.Postprocessor in your own code"
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ def model_contract(
             raise InvalidArgumentError(
                 f"{name} is a parameter of the compiled backends alone: leave it out"
             )
+    if in_python and parameters.get("head") == "semantic":
+        raise InvalidArgumentError(SEMANTIC_IN_PYTHON)
     *sides, rows, models = _core.model_contract(backend, [*parameters.items()], with_rois)
     return ModelContract(
         {name: value for name, _, _, value in rows},

@@ -84,7 +84,7 @@ def _read_contract(
             name = _parameter_in(str(error), given)
             line = model.parameter_line(name) if name else model.config.find_line("backend")
             findings.append(model.error(line, _with_remedy(error)))
-            if name is None:
+            if name in (None, "head"):  # nothing is known without a head
                 return None
             del given[name]  # to see whether the rest is right
 
