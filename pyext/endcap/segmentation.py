@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +84,25 @@ class SegmentationMap:
         ]
         picture.putpalette([channel for color in colors for channel in color])
         return picture
+
+    def draw(
+        self,
+        image: Any,
+        *,
+        labels: Sequence[str] | None = None,
+        upright: bool = True,
+        within: tuple[int, int] | None = None,
+    ) -> PIL.Image.Image:
+        """Return a new picture with the colours of the classes and a legend, a Pillow image.
+
+        Args and errors are those of `ImageDetections.draw`; `labels` are for a map without names.
+        """
+        from endcap.drawing.draw import draw_classes
+        from endcap.drawing.pictures import open_for_drawing
+
+        areas = (self if self.labels else replace(self, labels=labels)).classes()
+        with open_for_drawing(image) as picture:
+            return draw_classes(picture, self.class_map, areas, within=within, upright=upright)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `endcap infer --json` prints: size, and each class with its RLE."""

@@ -227,7 +227,7 @@ class ImageResult:
                 missing here.
             OSError: A file that cannot be opened.
         """
-        from endcap.drawing.draw import draw_class, draw_classes, draw_detections
+        from endcap.drawing.draw import draw_class, draw_detections
         from endcap.drawing.pictures import open_for_drawing
 
         if not self.ok:
@@ -242,16 +242,12 @@ class ImageResult:
             raise InvalidArgumentError(
                 f"{self.image} is not a file: give the image, as in result.draw(image)"
             )
-        with open_for_drawing(self.image if image is None else image) as picture:
+        shown = self.image if image is None else image
+        if self.segmentation is not None:
+            return self.segmentation.draw(shown, labels=labels, upright=self.upright, within=within)
+        with open_for_drawing(shown) as picture:
             if self.classes:
                 return draw_class(picture, self.classes[0], labels, within=within)
-            if self.segmentation is not None:
-                shown = self.segmentation
-                if shown.labels is None:
-                    shown = replace(shown, labels=labels)
-                return draw_classes(
-                    picture, shown.class_map, shown.classes(), within=within, upright=self.upright
-                )
             return draw_detections(
                 picture, self.detections, labels, within=within, upright=self.upright
             )

@@ -249,6 +249,9 @@ def test_map_of_an_image(tmp_path: Path) -> None:
         "fraction": 0.15,
         "rle": masks.encode(ids == 1).decode(),
     }
+    drawn = result.draw(np.zeros((10, 20, 3), np.uint8), within=(400, 300))
+    assert (drawn.mode, drawn.width) == ("RGB", 400)
+    assert len(drawn.getcolors(1 << 20) or ()) > 4
     one = endcap.SegmentationMap((ids == 1).astype(np.uint8), ["car"])
     assert [each.label for each in one.classes()] == ["background", "car"]
     with pytest.raises(endcap.InvalidArgumentError, match=r"give uint8 \[H, W\]"):
