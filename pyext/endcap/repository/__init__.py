@@ -5,8 +5,8 @@
 1. `onnx_file` and `metadata` read what is declared about the network, `network_tensors` its image
    input, `input_normalization` what it does to pixels first.
 2. `trial_run` runs it on noise in a child process with limits, `network_worker`.
-3. `head_recognition` decides on the head: the `*_forms` say what the outputs may be, by metadata,
-   names, shapes and what `head_evidence` measures. In doubt the user has to name it.
+3. `head_recognition` decides on the head, by the rules of its docstring: the `*_forms` say what the
+   outputs may be, `head_evidence` measures values. In doubt the user has to name it.
 4. `stage_parameters` chooses class names and parameters, `image_recipe` how images are prepared,
    each with its reason. What is missing is asked for at once.
 5. `graph_edit` changes outputs that postprocess does not take unmodified.

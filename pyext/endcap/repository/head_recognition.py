@@ -1,7 +1,18 @@
 """Recognition of a network's head.
 
-`find_heads` tries `_EXCLUSIVE_FORMS` in order, then all of `_OTHER_FORMS`, and returns the only
-sure head, or those that the user has to choose from.
+`find_heads` tries `_EXCLUSIVE_FORMS` in order, of which the first that fits ends the search, else
+all of `_OTHER_FORMS`. A form proposes a head where the shapes of outputs fit, and says whether it
+`is_sure`:
+
+1. What the user gives comes first: `--head` keeps one family, `--num-classes` or `--labels` replace
+   the number of classes that the metadata have.
+2. The metadata (`task`, names) and the names of outputs choose between forms of equal shape.
+3. What these leave open, the values of the trial run decide: boxes that are corners, scores from 0
+   to 1, anchors of a grid. They veto a head of the metadata, too.
+
+The only sure head is taken, or the only one that `--head` names. Otherwise `plan` raises
+MissingOptionError with the candidates and what each of them lacks; an output that no head reads and
+that may matter makes a head unsure. Without any candidate it is a RepositoryError.
 """
 
 from __future__ import annotations

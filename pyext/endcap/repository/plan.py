@@ -171,7 +171,7 @@ class Plan:
         yield SummaryRow("runtime", self.options.runtime, reason)
         if self.has_postprocess:
             names = self.classes.names or ("none",)
-            shown = ", ".join(names[:3]) + (f", ... {names[-1]}" if len(names) > 3 else "")
+            shown = ", ".join(names if len(names) < 5 else (*names[:3], f"... {names[-1]}"))
             yield SummaryRow("class names", shown, self.classes.reason)
         else:
             yield SummaryRow("head", NO_HEAD, "as given: the outputs are returned unread")
