@@ -202,8 +202,8 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 //
 // A camera stores the rows as its sensor lies, and notes in the EXIF orientation tag (1 to 8) how
 // the image is to be shown. ReadHeader reads the tag. ApplyOrientation, DecodeOriented and
-// DecodeWindow are the definition: they move pixels (orientation.cc). Preprocess applies the
-// orientation by default (PreprocessParams::exif), and where it can without moving pixels:
+// DecodeWindow are the definition: they move pixels (orientation.cc, decode.cc). Preprocess applies
+// the orientation by default (PreprocessParams::exif), and where it can without moving pixels:
 // csrc/preprocess/image_to_tensor.cc chooses; csrc/preprocess/resize/band_resizer.h mirrors and
 // transposed_resizer.h swaps the axes; on a GPU csrc/preprocess/cuda/fused_rows.cuh flips rows and
 // swaps the axes, MakeRows of fused_preprocess.cu flips columns, both while reading. The tensor is
