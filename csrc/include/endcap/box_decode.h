@@ -55,7 +55,9 @@ struct AnchorLevel {
   std::vector<std::array<double, 2>> sizes;
 };
 
-// How a model's raw output is read. Which fields matter is the family's affair.
+// How a model's raw output is read. Which fields matter is the family's affair. Python,
+// config.pbtxt, the command line and the documentation have these defaults by
+// postprocess/params.cc.
 struct HeadParams {
   HeadFamily family = HeadFamily::kYolov8;
   int num_classes = 80;

@@ -4,15 +4,16 @@
 all of `_OTHER_FORMS`. A form proposes a head where the shapes of outputs fit, and says whether it
 `is_sure`:
 
-1. What the user gives comes first: `--head` keeps one family, `--num-classes` or `--labels` replace
-   the number of classes that the metadata have.
-2. The metadata (`task`, names) and the names of outputs choose between forms of equal shape.
+1. What the user gives comes first: `--head` keeps one family of those that fit, `--num-classes` or
+   `--labels` replace the number of classes of the metadata (grids of YOLO compare their names).
+2. The metadata (`task`, names), the names of outputs, and a Softmax at the graph's end choose
+   between forms of equal shape.
 3. What these leave open, the values of the trial run decide: boxes that are corners, scores from 0
-   to 1, anchors of a grid. They veto a head of the metadata, too.
+   to 1, anchors of a grid. Sizes below 0 refute a head of the metadata, too.
 
-The only sure head is taken, or the only one that `--head` names. Otherwise `plan` raises
-MissingOptionError with the candidates and what each of them lacks; an output that no head reads and
-that may matter makes a head unsure. Without any candidate it is a RepositoryError.
+The only sure head is taken, or the only one that `--head` names; an output that no head reads and
+that may matter makes a head unsure. Otherwise `plan` raises MissingOptionError, before anything is
+written, with the candidates and what each lacks; RepositoryError without a candidate.
 """
 
 from __future__ import annotations
