@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
@@ -351,6 +352,26 @@ def test_the_client_sends_time_stamps(server: RunningServer, frames: list[Path])
             np.testing.assert_array_equal(result.detections.track_ids, expected)
     before, after = ({each.track_id for each in results[n].detections} for n in (3, 7))
     assert before & after <= {None}
+
+
+def test_a_frame_with_a_wrong_time_stamp_is_not_sent(
+    server: RunningServer, frames: list[Path]
+) -> None:
+    """The sequence continues without it, and ends although it is the last one."""
+    seconds = [1.0, 1.1, 0.9, 1.1, math.nan, 1.2, math.inf, 1e100]
+    ended = counted(server, "ended")
+    with DetectionClient(server.grpc, model="detect_track") as client:
+        results = list(client.track(frames[3:4] * 8, sequence="wrong", timestamps=seconds))
+    assert [n for n, result in enumerate(results) if result.ok] == [0, 1, 5]
+    errors = [result.error for result in results if result.status == "invalid_argument"]
+    assert len(errors) == 5
+    assert errors[0] == "timestamp is 0.9: give finite seconds, after those of the previous frame"
+    assert counted(server, "ended") == ended + 1
+    tracker = endcap.Tracker()
+    for number in (0, 1, 5):
+        detections = results[number].detections
+        expected = tracker(detections, timestamp=seconds[number]).track_ids
+        np.testing.assert_array_equal(detections.track_ids, expected)
 
 
 def test_frames_that_come_one_by_one_have_their_results_at_once(

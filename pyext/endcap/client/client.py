@@ -137,8 +137,9 @@ class DetectionClient(StreamDetector):
 
         A frame is sent when the previous one has its result, so that the server's tracker receives
         them in order; several sequences are tracked at the same time by as many calls. A damaged
-        frame has its own status, and the sequence continues. After a failed request, as by a
-        restart of the server or a long pause, the sequence begins again.
+        frame has its own status, and the sequence continues. A frame whose time stamp is not finite
+        or not after the previous one has the status "invalid_argument" and is not sent. After a
+        failed request, as by a restart of the server or a long pause, the sequence begins again.
 
         Args:
             frames: Images, as for `detect`. Each is sent when the next one is read, since the last
@@ -146,7 +147,7 @@ class DetectionClient(StreamDetector):
             sequence: The id of the sequence, a number above 0 or a text, such as `camera 7`. It
                 must be unique among the current sequences.
             timestamps: The time of each frame in seconds, increasing, where frames are missing or
-                the rate varies; see `endcap.Tracker`. One is read for each frame that is sent.
+                the rate varies; see `endcap.Tracker`. One is read with each frame.
 
         Raises:
             InvalidArgumentError: `timestamps` ends before `frames`.

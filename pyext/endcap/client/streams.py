@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
+import math
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
@@ -26,10 +26,12 @@ from endcap.client.results import TIMESTAMP, FramePosition, ImageResult
 from endcap.client.tensors import Outcome, SequenceStep
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 
-ReadImage = tuple[str, bytes | RequestError, bool]  # name, file, whether it is the last one sent
+# Name, file, time stamp, whether it is the last one sent.
+ReadImage = tuple[str, bytes | RequestError, float | None, bool]
 Video = bytes | bytearray | memoryview | str | os.PathLike[str]
 
 _TRACK_IDS = "track_ids"
+_MAX_TIMESTAMP = 1e100  # of the tracker
 _STREAM_END_S = 1.0  # for a server to end a stream after its last response
 
 
@@ -104,19 +106,11 @@ class StreamDetector(Detector):
         restarts: Whether the sequence begins again with the image after one whose request failed.
         """
         read_images, is_started = self._read_all(images), False
-        source = read_images if sequence is None else _mark_last(read_images)
-        seconds: Iterator[float | None] = itertools.repeat(None)
         if timestamps is not None:
-            seconds = iter(timestamps)
+            read_images = _add_timestamps(read_images, iter(timestamps))
+        source = read_images if sequence is None else _mark_last(read_images)
         async with contextlib.aclosing(source):
-            async for name, file, is_last in source:
-                try:
-                    timestamp = next(seconds)
-                except StopIteration:
-                    raise InvalidArgumentError(
-                        f"timestamps ended before the images, of which {name} is the next; give "
-                        "one for each image"
-                    ) from None
+            async for name, file, timestamp, is_last in source:
                 if isinstance(file, RequestError):
                     yield self._tensors.make_result(name, file)
                     continue
@@ -147,7 +141,7 @@ class StreamDetector(Detector):
             async for image in source:
                 name, file = image_name(image, position), await self._read(image)
                 del image
-                yield name, file, False
+                yield name, file, None, False
                 position += 1
 
     async def _stream_video(
@@ -233,8 +227,38 @@ async def _mark_last(images: AsyncGenerator[ReadImage, None]) -> AsyncGenerator[
                 held.append(image)
             else:
                 yield image
-    for name, file, _ in held:
-        yield name, file, True
+    for name, file, timestamp, _ in held:
+        yield name, file, timestamp, True
+
+
+async def _add_timestamps(
+    images: AsyncGenerator[ReadImage, None], timestamps: Iterator[float]
+) -> AsyncGenerator[ReadImage, None]:
+    """Yield images with their time stamps; the server's tracker would refuse those with an error.
+
+    Raises:
+        InvalidArgumentError: The time stamps end before the images.
+    """
+    previous = -math.inf
+    async with contextlib.aclosing(images):
+        async for name, file, _, is_last in images:
+            try:
+                timestamp = next(timestamps)
+            except StopIteration:
+                raise InvalidArgumentError(
+                    f"timestamps ended before the images, of which {name} is the next; give one "
+                    "for each image"
+                ) from None
+            if not isinstance(file, RequestError):
+                if previous < timestamp < _MAX_TIMESTAMP:
+                    previous = timestamp
+                else:
+                    file = RequestError(
+                        "invalid_argument",
+                        f"timestamp is {timestamp}: give finite seconds, after those of the "
+                        "previous frame",
+                    )
+            yield name, file, timestamp, is_last
 
 
 async def _stream_responses(
