@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
+from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
@@ -13,7 +16,7 @@ import endcap._core as _core
 from endcap._arrays import to_array
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, UnsupportedError
-from endcap.parameters import Parameter, list_parameters, to_parameters
+from endcap.parameters import Parameter, check_name, list_parameters, to_parameters
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,6 +53,27 @@ class TrackParameters(TypedDict, total=False):
     direction_frames: int | None
 
 
+def _check_names(fields: Iterable[str]) -> None:
+    """Raise InvalidArgumentError for a name that is not a parameter, as the core's max_lost_frames.
+
+    Args:
+        fields: The names given in addition to preset, frame_rate and track_buffer.
+    """
+    for name in fields:
+        if name not in TrackParameters.__annotations__:
+            names = ["preset", "frame_rate", "track_buffer", *TrackParameters.__annotations__]
+            close = get_close_matches(name, names, 1, 0.8)
+            raise InvalidArgumentError(
+                f"{name!r} is not a tracking parameter: there are {', '.join(names)}"
+                + (f"; did you mean {close[0]!r}?" if close else "")
+            )
+
+
+def _is_number(value: object, kind: type) -> bool:
+    """Return whether a value is a number of a kind; mypy does not count float as Real."""
+    return isinstance(value, kind)
+
+
 class Tracker:
     """Gives the detections of one camera or video ids that stay with an object.
 
@@ -84,13 +108,16 @@ class Tracker:
         track_buffer: int = 30,
         **fields: Unpack[TrackParameters],
     ) -> None:
-        if not 0 < frame_rate <= _MAX_RATE:
+        check_name(preset, "preset", f"the default is {_ULTRALYTICS_PRESETS[0]}")
+        _check_names(fields)
+        if not _is_number(frame_rate, Real) or not 0 < frame_rate <= _MAX_RATE:
             raise InvalidArgumentError(
-                f"frame_rate is {frame_rate}: give frames a second, above 0, up to {_MAX_RATE}"
+                f"frame_rate is {frame_rate!r}: give frames a second, above 0, up to {_MAX_RATE}"
             )
-        if not 0 <= track_buffer <= _MAX_BUFFER:
+        if not _is_number(track_buffer, Integral) or not 0 <= track_buffer <= _MAX_BUFFER:
             raise InvalidArgumentError(
-                f"track_buffer is {track_buffer}: give a number of frames from 0 to {_MAX_BUFFER}"
+                f"track_buffer is {track_buffer!r}: give a whole number of frames from 0 to "
+                f"{_MAX_BUFFER}"
             )
         frames = frame_rate / _BUFFER_RATE * track_buffer
         lost = int(frames) if preset in _ULTRALYTICS_PRESETS else math.ceil(frames)

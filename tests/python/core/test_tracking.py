@@ -287,6 +287,12 @@ def test_boxes_without_an_area_have_no_track() -> None:
         ({"track_buffer": float("nan")}, "track_buffer is nan"),
         ({"frame_rate": 1e308}, "frame_rate is 1e"),
         ({"max_tracks": 0}, "max_tracks"),
+        ({"preset": None}, "preset is None: give its name as text"),
+        ({"frame_rate": "25"}, "frame_rate is '25': give frames a second"),
+        ({"track_buffer": 1.5}, "track_buffer is 1.5: give a whole number of frames"),
+        ({"track_buffer": "3"}, "track_buffer is '3': give a whole number of frames"),
+        ({"max_lost_frames": 3}, "'max_lost_frames' is not a .* frame_rate, track_buffer, high_"),
+        ({"track_bufer": 3}, r"did you mean 'track_buffer'\?$"),
     ],
 )
 def test_impossible_values_are_refused(options: dict[str, Any], message: str) -> None:
