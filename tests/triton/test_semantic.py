@@ -196,3 +196,6 @@ def test_the_command(served: RunningServer, tmp_path: Path) -> None:
         refused = run_command("infer", tmp_path / "0.jpg", *at, option)
         assert refused.returncode == 2
         assert "gives the class of each pixel" in refused.stderr
+    refused = run_command("infer", tmp_path / "0.jpg", *at, "--score-threshold", "0.5")
+    assert refused.returncode == 2
+    assert "gives no scores; leave out --score-threshold" in refused.stderr

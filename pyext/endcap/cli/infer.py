@@ -199,6 +199,10 @@ def _check_task(
             f"model '{client.model}' returns tensors, which cannot be {what}: their types and "
             "shapes are reported; leave out --draw, --track, --csv and --coco"
         )
+    if client.task in (Task.segmentation, Task.tensors) and options.score_threshold > 0:
+        raise InvalidArgumentError(
+            f"model '{client.model}' gives no scores; leave out --score-threshold"
+        )
     if reference is not None:
         check_task(reference, client.task)
 
@@ -226,7 +230,7 @@ def _detect(
         positions[str(path)].append(number)  # a file may be given twice
     received.sort(key=lambda result: positions[result.image].popleft())
     if options.track:
-        tracker = Tracker(frame_rate=options.rate or _IMAGE_RATE)
+        tracker = Tracker(frame_rate=_IMAGE_RATE if options.rate is None else options.rate)
         received = [track_result(result, tracker) for result in received]
         for result in received:
             on_result(result)

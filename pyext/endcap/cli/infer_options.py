@@ -68,6 +68,10 @@ class InferOptions:
             raise typer.BadParameter(
                 f"--compare prints a table or --json, not --{format.value}: leave one out"
             )
+        if self.track and self.coco and video is None:
+            raise typer.BadParameter("--coco has no track ids: give --json or --csv with --track")
+        if self.rate is not None and not self.rate > 0:
+            raise InvalidArgumentError(f"--rate is {self.rate:g}: give frames per second, above 0")
         kind = "videos" if video is None else "images"
         misplaced = (
             {"--every": self.every != 1, "--rate": self.rate is not None and not self.track}

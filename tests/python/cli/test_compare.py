@@ -22,6 +22,7 @@ NOBODY = ("--url", "127.0.0.1:9")  # no server is there
         (["--network", "model.onnx"], "--network needs --compare REPOSITORY: give both"),
         (["--compare", SHIPPED, "--csv"], "--compare prints a table or --json, not --csv"),
         (["--compare", SHIPPED, "--coco"], "--compare prints a table or --json, not --coco"),
+        (["--track", "--coco"], "--coco has no track ids: give --json or --csv with --track"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -97,6 +97,8 @@ def test_options_that_images_do_not_have(pictures: Path, tmp_path: Path) -> None
     for options, message in (
         (["--every", "2"], "--every is for videos only"),
         (["--rate", "5"], "--rate is for videos only"),
+        (["--rate", "0", "--track"], "--rate is 0: give frames per second, above 0"),
+        (["--rate", "nan", "--track"], "--rate is nan: give frames per second"),
         (["--draw", tmp_path / "out.mp4"], "out.mp4 is the name of a file"),
     ):
         result = endcap("infer", pictures, "--url", NO_SERVER, *options)
