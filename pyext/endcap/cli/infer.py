@@ -109,8 +109,8 @@ def infer(
     images are listed with their status.
 
     --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the image's size and, of a
-    cascade, the class of each region; of tracks their ids and trails; of a segmentation the colours
-    of its classes, and a legend.
+    cascade, the class of each region; of tracks their ids and, in videos, trails; of a segmentation
+    the colours of its classes, and a legend.
 
     Videos are processed one after the other, their frames decoded here. --json prints an object on
     a line for each frame as soon as there is one: source, frame_index, pts_seconds, dropped (frames
