@@ -134,6 +134,8 @@ def test_the_servers_classification_names_the_best(
     ("options", "error", "message"),
     [
         ({"batch": 9}, InvalidArgumentError, f"batch 9 is above {BATCH_LIMIT}"),
+        ({"model": "detect_bytes", "batch": 2}, InvalidArgumentError, "'detect_bytes'; leave "
+         r"--batch out, or give --batch 1 \(`batch=1` in Python\)$"),
         ({"classify": 2}, InvalidArgumentError, "no output class_probabilities"),
         ({"model": "nosuch"}, ClientError, "has no model 'nosuch' that is ready; name one of these "
          ".*: classify, detect, detect_bytes, frames, parts$"),

@@ -134,7 +134,8 @@ class Detector:
             if arguments.batch > model.batch_limit:
                 raise InvalidArgumentError(
                     f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
-                    f"request to model '{model.name}'"
+                    f"request to model '{model.name}'; leave --batch out, or give --batch "
+                    f"{model.batch_limit} (`batch={model.batch_limit}` in Python)"
                 )
             self._served_model = model
             self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
