@@ -422,6 +422,21 @@ def test_a_model_without_tracks_is_refused(server: RunningServer) -> None:
         client.track([b""], sequence=1, timestamps=[0.0])
 
 
+def test_a_model_of_sequences_takes_no_images(server: RunningServer, frames: list[Path]) -> None:
+    message = "'detect_track' takes the frames of sequences; call track()"
+    with DetectionClient(server.grpc, model="detect_track") as client:
+        for call in (client.detect, client.detect_stream):
+            with pytest.raises(endcap.UnsupportedError, match=message):
+                call(frames)
+        with pytest.raises(endcap.UnsupportedError, match=message):
+            client.detect_one(frames[0])
+    for url in (server.grpc, f"http://{server.http}"):
+        arguments = ["--url", url, "--model", "detect_track", "--track"]
+        refused = endcap_command("infer", frames[0], *arguments)
+        assert refused.exit_code == 2
+        assert "`endcap infer --model detect --track`" in refused.stderr
+
+
 def test_infer_tracks_a_folder_of_frames(
     server: RunningServer, frames: list[Path], tmp_path: Path
 ) -> None:

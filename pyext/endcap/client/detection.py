@@ -187,6 +187,7 @@ class Detector:
         Cancelling the task that awaits the results cancels its requests.
         """
         self._check_one_response()
+        self._check_no_sequences()
         refuse_single(images)
         report = on_result or (lambda _: None)
         if isinstance(images, Collection) and len(images) <= self._arguments.batch:
@@ -275,6 +276,8 @@ class Detector:
     async def _detect_one(self, image: Image, *, step: SequenceStep | None = None) -> ImageResult:
         """Return the result of one image; see `DetectionClient.detect_one`."""
         self._check_one_response()
+        if step is None:
+            self._check_no_sequences()
         (result,) = await self._run_one([image], step)
         return result
 
@@ -379,6 +382,14 @@ class Detector:
             raise UnsupportedError(
                 f"model '{self.model}' is decoupled, it may send several responses to an image; "
                 "call detect_stream()"
+            )
+
+    def _check_no_sequences(self) -> None:
+        """Raise UnsupportedError for a model whose requests need the id of a sequence."""
+        if self._served_model.takes_sequences:
+            raise UnsupportedError(
+                f"model '{self.model}' takes the frames of sequences; call track() in Python, or "
+                "name a model without tracks, as in `endcap infer --model detect --track`"
             )
 
 

@@ -20,6 +20,7 @@ INPUT = "encoded"
 # Those of a model that reads videos: the bytes of a file, or a URL.
 VIDEO_INPUTS = frozenset({INPUT, "options"})
 TIMESTAMP = "timestamp"  # optional, of models that track
+TRACK_IDS = "track_ids"  # their output
 # The output that Triton's classification extension takes the best elements of.
 PROBABILITIES = "class_probabilities"
 

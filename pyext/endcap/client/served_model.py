@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from endcap.client.concurrency import run
 from endcap.client.connection import Connection, read_items
@@ -13,6 +13,7 @@ from endcap.client.options import Address, ConnectionOptions, Protocol
 from endcap.client.results import (
     INPUT,
     TIMESTAMP,
+    TRACK_IDS,
     VIDEO_INPUTS,
     Task,
     find_task,
@@ -48,6 +49,7 @@ class ServedModel:
         input_name: The name of `input`.
         reads_videos: Whether it takes videos, and returns the detections of each frame.
         takes_timestamps: Whether it has an input for the time of a frame.
+        takes_sequences: Whether a request needs the id of a sequence.
     """
 
     name: str
@@ -61,6 +63,7 @@ class ServedModel:
     input_name: str = INPUT
     reads_videos: bool = False
     takes_timestamps: bool = False
+    takes_sequences: bool = False
 
     @property
     def batched(self) -> bool:
@@ -190,7 +193,21 @@ async def _describe(
         input_name=input_name,
         reads_videos=reads_videos,
         takes_timestamps=TIMESTAMP in inputs,
+        takes_sequences=await _takes_sequences(connection, config, outputs),
     )
+
+
+async def _takes_sequences(
+    connection: Connection, config: Mapping[str, Any], outputs: Specs
+) -> bool:
+    """Return whether a model has a sequence batcher or, of tracks, one of its composing models."""
+    configs = [config]
+    if TRACK_IDS in outputs:
+        names = [
+            step["model_name"] for step in config.get("ensemble_scheduling", {}).get("step", [])
+        ]
+        configs += [await connection.request("get_model_config", model_name=n) for n in names]
+    return any("sequence_batching" in each for each in configs)
 
 
 async def _list_models_with_images(connection: Connection) -> list[str]:

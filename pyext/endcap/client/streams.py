@@ -22,7 +22,7 @@ from endcap.client.errors import (
     from_message,
     timeout_error,
 )
-from endcap.client.results import TIMESTAMP, FramePosition, ImageResult
+from endcap.client.results import TIMESTAMP, TRACK_IDS, FramePosition, ImageResult
 from endcap.client.tensors import Outcome, SequenceStep
 from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 
@@ -30,7 +30,6 @@ from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
 ReadImage = tuple[str, bytes | RequestError, float | None, bool]
 Video = bytes | bytearray | memoryview | str | os.PathLike[str]
 
-_TRACK_IDS = "track_ids"
 _MAX_TIMESTAMP = 1e100  # of the tracker
 _STREAM_END_S = 1.0  # for a server to end a stream after its last response
 
@@ -43,6 +42,8 @@ class StreamDetector(Detector):
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of images in their order; see `DetectionClient.detect_stream`."""
         self._check_streams(images, sequence)
+        if sequence is None:
+            self._check_no_sequences()
         if sequence is None and not self._served_model.decoupled:
             return self._stream_in_order(images)
         return self._stream_one_by_one(images, sequence)
@@ -52,9 +53,9 @@ class StreamDetector(Detector):
     ) -> AsyncGenerator[ImageResult, None]:
         """Yield the results of a camera's frames in their order; see `DetectionClient.track`."""
         self._check_streams(frames, sequence)
-        if _TRACK_IDS not in self._served_model.outputs:
+        if TRACK_IDS not in self._served_model.outputs:
             raise UnsupportedError(
-                f"model '{self.model}' has no output {_TRACK_IDS}; name a model of sequences, such "
+                f"model '{self.model}' has no output {TRACK_IDS}; name a model of sequences, such "
                 "as detect_track of the shipped repository"
             )
         if timestamps is not None and not self._served_model.takes_timestamps:
