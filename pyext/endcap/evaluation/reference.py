@@ -152,6 +152,8 @@ def _refuse_unsupported(before: Mapping[str, str], after: Mapping[str, str]) -> 
     problem = ""
     if after["head"] not in HEADS:
         problem = f"head is {after['head']}, and the reference reads only {', '.join(HEADS)}"
+    elif before["tile"] != "0,0":
+        problem = "preprocess makes tiles of an image (tile), and the reference takes it whole"
     elif before["interpolation"] != "bilinear":
         problem = f"interpolation is {before['interpolation']}, and the reference has only bilinear"
     elif before["antialias"] == "true" and before["quantize"] != "uint8":

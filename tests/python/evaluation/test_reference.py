@@ -243,6 +243,7 @@ def test_parameters_are_those_of_the_repository(tmp_path: Path) -> None:
     ("model", "change", "said"),
     [
         ("preprocess", "antialias=true quantize=none", "antialias only with quantize uint8"),
+        ("preprocess", "tile=640", "makes tiles of an image .*--predictions"),
         ("preprocess", "interpolation=nearest", "has only bilinear; .*--predictions"),
         ("postprocess", "head=yolov8_obb", "head is yolov8_obb, .* reads only yolov8, .*--pred"),
     ],
