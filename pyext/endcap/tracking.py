@@ -191,7 +191,7 @@ class Tracker:
 
     @property
     def frames(self) -> int:
-        """Frames since the beginning or ``reset()``, those of ``skip()`` included."""
+        """Frames since the beginning or ``reset()``: those given and those of ``skip()``."""
         return self._core.frames
 
     @property
