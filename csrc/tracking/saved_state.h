@@ -16,7 +16,7 @@ inline constexpr double kMaxNumber = 1e100;
 
 // Throws kInvalidArgument: the bytes are not a state. `why` follows "the state of a tracker".
 [[noreturn]] inline void FailState(const char* why) {
-  FailArgument("the state of a tracker ", why, ": give bytes that Save has written");
+  FailArgument("the state of a tracker ", why, ": give bytes that a tracker has saved");
 }
 
 // A saved tracker, numbers of 8 bytes each, the lowest byte first: bytes that are written, or that
