@@ -85,14 +85,17 @@ def _literal(text: str) -> Any:
 def _class_names(value: Any, *, only_texts: bool = False) -> tuple[str, ...] | None:
     """Return the names of a list, or of a dict by numbers from 0, which may be texts.
 
-    `only_texts` leaves the name of a class empty that is not a text.
+    `only_texts` leaves the name of a class empty that is not a text; without any there are none.
     """
-    with contextlib.suppress(TypeError, ValueError):  # of keys; a number too long to print
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # a number too long to print
         if isinstance(value, dict):
             by_id = {int(key): each for key, each in value.items()}
-            value = [by_id.get(number) for number in range(len(by_id))]
+            value = [by_id[number] for number in range(len(by_id))]
+        if isinstance(value, (list, tuple)) and only_texts:
+            names = [each if isinstance(each, str) else "" for each in value]
+            return tuple(names) if any(names) else None
         if isinstance(value, (list, tuple)) and value and None not in value:
-            return tuple("" if only_texts and type(n) is not str else str(n) for n in value)
+            return tuple(map(str, value))
     return None
 
 

@@ -227,3 +227,13 @@ def test_files_in_another_form_say_nothing(content: str, tmp_path: Path) -> None
         preset="torchvision",
     )
     assert plan.classes.names is None
+
+
+def test_a_class_without_a_text_has_its_number(tmp_path: Path) -> None:
+    for names, expected in (
+        (["tench", None, *SEVEN[2:]], ("tench", "class 1", *SEVEN[2:])),
+        ([None] * 7, None),
+    ):
+        config = classifier(names)
+        plan = plan_beside(tmp_path, families.classifier(), config, VIT, head="classification")
+        assert plan.classes.names == expected
